@@ -21,7 +21,18 @@ from milepost.drivers.connections import Connections, Verify
 from milepost.drivers.environment import File, access, default_holder
 from milepost.session import OnLost, Session
 from milepost.store import StateHandleStore
-from milepost.types import JobInfo, JobSummary, Rights, SessionInfo, SessionSummary, Status, SteppedDown, StoreSummary
+from milepost.types import (
+    HistoryEntry,
+    JobInfo,
+    JobSummary,
+    Process,
+    Rights,
+    SessionInfo,
+    SessionSummary,
+    Status,
+    SteppedDown,
+    StoreSummary,
+)
 
 
 class Client(NotPicklable):
@@ -103,17 +114,19 @@ class Client(NotPicklable):
         session_id: str | None = None,
         on_lost: OnLost | None = None,
         *,
+        process: Process | None = None,
         timeout: float | None = None,
     ) -> Session:
         """Begin a session of ``ttl`` seconds (1 to 3600), or continue the living session ``session_id``. A thread
         renews the session until it is closed.
 
         Other clients see ``holder`` as the name of the epoch's holder; its default is ``user@host:pid``.
-        ``on_lost(session, reason)`` is called once, from the renewing thread, when the session is lost. ``timeout``
-        (seconds) replaces the client's timeout. Raises `SessionExpired` if the session ``session_id`` has ended.
+        ``process`` describes the process that holds the session, for people who look at a job. ``on_lost(session,
+        reason)`` is called once, from the renewing thread, when the session is lost. ``timeout`` (seconds) replaces the
+        client's timeout. Raises `SessionExpired` if the session ``session_id`` has ended.
         """
         holder = default_holder() if holder is None else holder
-        lease = self._driver.run(service.begin_session(self._caller, holder, ttl, session_id, timeout))
+        lease = self._driver.run(service.begin_session(self._caller, holder, ttl, session_id, timeout, process))
         session = Session(self._driver, self._caller, lease, holder, on_lost)
         self._sessions.add(session)
         return session
@@ -146,6 +159,15 @@ class Client(NotPicklable):
         Raises `NotExist` if there is no such job.
         """
         return self._driver.run(service.job_info(self._caller, job, timeout))
+
+    def job_history(self, job: str, *, timeout: float | None = None) -> Iterator[HistoryEntry]:
+        """Iterate over what became of a job, the newest entry first: its epochs, its batches, and what people did.
+
+        The service keeps about the last 500 batches, and about the last 200 of the other entries, for about 90 days.
+        The entries are fetched page by page, each within ``timeout`` seconds. Raises `NotExist` if there is no such
+        job.
+        """
+        return self._driver.stream(service.job_history(self._caller, job, timeout))
 
     def session_info(self, session_id: str, *, timeout: float | None = None) -> SessionInfo:
         """Return what the service knows of a session, whichever client began it. Raises `SessionExpired` if the session

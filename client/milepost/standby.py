@@ -16,6 +16,7 @@ from milepost.core.calls.outages import OUTAGES_OR_DOUBT
 from milepost.errors import EpochHeld, Fenced, MilepostError, SessionLost
 from milepost.session import Session
 from milepost.store import StateHandleStore
+from milepost.types import Process
 
 _log = logging.getLogger("milepost.jobs")
 _PAUSE = 1.0  # seconds to pause before the driver stands by again
@@ -37,8 +38,9 @@ class Standby:
     The candidate waits through an outage of the service as it waits while another driver leads. If its session is lost
     meanwhile, for example in an outage longer than the TTL, the candidate begins a new one. It also begins a new one if
     the service granted the epoch only after the client had counted the session as lost. ``on_lost`` is called, from a
-    thread of the session, when the newest session is lost; ``prepare`` is called once, when another driver leads. At
-    the end of a ``with`` block, the driver resigns the epoch.
+    thread of the session, when the newest session is lost; ``prepare`` is called once, when another driver leads.
+    ``process`` describes the driver's process to people who look at the job. At the end of a ``with`` block, the driver
+    resigns the epoch.
     """
 
     def __init__(
@@ -50,10 +52,12 @@ class Standby:
         wait: float | None,
         on_lost: Callable[[], None] = lambda: None,
         prepare: Callable[[], None] | None = None,
+        process: Process | None = None,
     ) -> None:
         self._session: Session | None = None
         self._client = client
         self._holder = holder
+        self._process = process
         self._store = store
         self._ttl = ttl
         self._wait = wait
@@ -203,7 +207,9 @@ class Standby:
         while True:
             timeout = self._session_timeout()
             try:
-                return self._client.session(self._holder, self._ttl, on_lost=self._lost, timeout=timeout)
+                return self._client.session(
+                    self._holder, self._ttl, on_lost=self._lost, process=self._process, timeout=timeout
+                )
             except OUTAGES_OR_DOUBT as error:
                 if self.over:
                     raise

@@ -24,9 +24,11 @@ __all__ = [
     "FileCredential",
     "SessionInfo",
     "SessionSummary",
+    "Process",
     "StandbyInfo",
     "JobInfo",
     "JobSummary",
+    "HistoryEntry",
     "StoreSummary",
     "Status",
     "SteppedDown",
@@ -265,17 +267,33 @@ class SessionSummary:
 
 
 @dataclass(frozen=True)
+class Process:
+    """The process that holds a session, as its client describes it, for people to read.
+
+    ``host`` is the name of its machine, ``pid`` its id there, ``application`` the id of its application in Spark, and
+    ``ui`` the address of Spark's user interface. Each is None if the client did not state it.
+    """
+
+    host: str | None = None
+    pid: int | None = None
+    application: str | None = None
+    ui: str | None = None
+
+
+@dataclass(frozen=True)
 class StandbyInfo:
     """A session that waits for the epoch of a job.
 
     ``since`` is when the session was opened; None if a release of the service that did not store it opened the session.
-    The session ends after ``expires_in`` seconds without a keepalive.
+    The session ends after ``expires_in`` seconds without a keepalive. ``process`` describes the process that holds the
+    session, None if its client did not.
     """
 
     session: str
     holder: str | None
     since: datetime | None
     expires_in: float
+    process: Process | None = None
 
 
 @dataclass(frozen=True)
@@ -287,7 +305,8 @@ class JobInfo:
     holds it; that session ends after ``expires_in`` seconds without a keepalive, None if no session holds the epoch.
     ``standbys`` names 100 standbys at most, the next leader first; ``standby_count`` counts them all. ``kept`` has the
     snapshots of the job's files. ``handles`` counts the handles of the job's store, ``damaged`` the records that cannot
-    be read. ``now`` is the service's time when it answered.
+    be read. ``now`` is the service's time when it answered. ``process`` describes the process that holds the epoch,
+    None if none does or its client did not.
     """
 
     job: str
@@ -300,6 +319,7 @@ class JobInfo:
     handles: int
     damaged: int
     now: datetime
+    process: Process | None = None
 
     @property
     def batch(self) -> Snapshot | None:
@@ -363,6 +383,54 @@ def _batches_an_hour(first: Snapshot | None, last: Snapshot | None) -> float | N
         return None
     seconds = (last.taken - first.taken).total_seconds()
     return (last.batch - first.batch) * 3600 / seconds if seconds > 0 else None
+
+
+@dataclass(frozen=True)
+class HistoryEntry:
+    """Something that happened to a job, at the time ``at`` and the ``revision`` of the service's journal.
+
+    ``kind`` is one of
+
+    - ``epoch-granted``, ``epoch-ended``: ``session``, ``holder`` and ``process`` held ``epoch``. For an end, ``since``
+      is when the epoch was granted, and ``how`` is ``resigned``, ``session-expired``, ``session-ended`` or
+      ``superseded`` (the next epoch was granted, and it is not known how this one ended). ``by`` is the name of the
+      client that ended it, if that is not the client of the session.
+    - ``batch-committed``: ``batch`` of the query in ``directory``, under ``epoch``; ``snapshot`` is the revision of its
+      snapshot, and ``replay`` says that this batch, or a later one, was committed before.
+    - ``savepoint-made``, ``savepoint-dropped``: ``savepoint`` of ``snapshot``.
+    - ``rolled-back``: to ``snapshot``, that of ``batch``, from the snapshot ``previous``, that of ``previous_batch``.
+    - ``cloned``: the files of the job were copied from ``source``, a job and its snapshot: ``files`` files with
+      ``bytes`` bytes.
+    - ``damaged``: the stored page ``page`` of the history cannot be read, for the reason ``reason``, and its entries
+      are missing. Such an entry has neither ``at`` nor ``revision``.
+
+    A later release of the service may add kinds. What people did has the ``session`` and the ``holder`` of the request,
+    and as ``by`` the name of its token. Members that do not belong to the kind, or that the service does not know, are
+    None or False.
+    """
+
+    kind: str
+    at: datetime | None = None
+    revision: int | None = None
+    epoch: int | None = None
+    session: str | None = None
+    holder: str | None = None
+    process: Process | None = None
+    since: datetime | None = None
+    how: str | None = None
+    by: str | None = None
+    batch: int | None = None
+    directory: str | None = None
+    replay: bool = False
+    snapshot: int | None = None
+    previous: int | None = None
+    previous_batch: int | None = None
+    savepoint: str | None = None
+    source: str | None = None
+    files: int | None = None
+    bytes: int | None = None
+    page: str | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True)

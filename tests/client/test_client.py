@@ -67,20 +67,54 @@ def test_stores_are_listed(client: Any, name: str) -> None:
 def test_a_job_is_described_as_a_whole(client: Any, name: str) -> None:
     with pytest.raises(milepost.NotExist):
         client.job_info(name)
-    with client.session(holder="a") as session:
+    process = milepost.Process("spark-1", 4711, "app-7", "http://spark-1:4040")
+    with client.session(holder="a", process=process) as session:
         store = session.store(name)
         epoch = store.campaign()
         led = store.under(epoch.epoch)
         for batch in range(3):
             led.files.write(f"checkpoint/commits/{batch}", b"v1")
         job = client.job_info(name)
-        assert (job.state, job.epoch, job.standbys) == ("led", epoch, ())
+        assert (job.state, job.epoch, job.process, job.standbys) == ("led", epoch, process, ())
         assert 0 < job.expires_in <= session.ttl
         assert (job.batch.directory, job.batch.batch) == ("checkpoint", 2)
         assert job.batches_an_hour > 0
         store.resign()
     resigned = client.job_info(name)
-    assert (resigned.state, resigned.epoch.holder, resigned.expires_in) == ("resigned", None, None)
+    assert (resigned.state, resigned.process, resigned.expires_in) == ("resigned", None, None)
+
+
+def test_a_job_has_a_history(client: Any, name: str) -> None:
+    with pytest.raises(milepost.NotExist):
+        list(client.job_history(name))
+    process = milepost.Process("spark-1", 4711)
+    with client.session(holder="a", process=process) as session:
+        store = session.store(name)
+        epoch = store.campaign()
+        led = store.under(epoch.epoch)
+        for batch in range(3):
+            led.files.write(f"checkpoint/commits/{batch}", b"v1")
+        first, *_ = led.files.snapshots().snapshots
+        led.files.make_savepoint("kept", first.revision)
+        led.files.roll_back(first.revision)
+        led.files.write("checkpoint/commits/1", b"v1")
+        store.resign()
+    entries = list(client.job_history(name))
+    assert [entry.kind for entry in entries] == [
+        "epoch-ended",
+        "batch-committed",
+        "rolled-back",
+        "savepoint-made",
+        *["batch-committed"] * 3,
+        "epoch-granted",
+    ]
+    ended, again, back, made, *_, granted = entries
+    assert (ended.epoch, ended.how, ended.since, ended.process) == (1, "resigned", granted.at, process)
+    assert (granted.epoch, granted.session, granted.holder) == (1, epoch.session, "a")
+    assert (again.batch, again.directory, again.replay, entries[4].replay) == (1, "checkpoint", True, False)
+    assert (back.batch, back.snapshot, back.previous_batch) == (0, first.revision, 2)
+    assert (made.savepoint, made.snapshot, made.batch) == ("kept", first.revision, 0)
+    assert len(list(client.job_history(name))) == len(entries)
 
 
 def test_the_rate_of_a_job_needs_two_batches_of_one_query() -> None:

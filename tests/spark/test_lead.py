@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import platform
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,6 +128,7 @@ def test_a_driver_notes_its_first_batch_before_its_function_is_called_and_then_m
 ) -> None:
     """Spark has logged the offsets of the later ones under this driver's epoch, which says as much."""
     entered: list[int] = []
+    processes: list[milepost.Process | None] = []
     moves: list[JobRecord] = []
     move = JobPointer.move
 
@@ -135,10 +138,13 @@ def test_a_driver_notes_its_first_batch_before_its_function_is_called_and_then_m
 
     def publish(_frame: DataFrame, _context: BatchContext) -> None:
         entered.append(decode(client.store(place.name).read(JOB)).entered)
+        processes.append(client.job_info(place.name).process)
 
     monkeypatch.setattr(JobPointer, "move", counted)
     place.run(publish)
     assert entered == [0, -1]
+    context = place.spark.sparkContext
+    assert set(processes) == {milepost.Process(platform.node(), os.getpid(), context.applicationId, context.uiWebUrl)}
     assert [(record.entries, record.published) for record in moves] == [(1, -1), (0, 0), (0, 1)]
 
 

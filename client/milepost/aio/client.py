@@ -20,7 +20,18 @@ from milepost.core.store_calls import SessionContext
 from milepost.drivers.asynchronous import AsyncDriver
 from milepost.drivers.connections import Connections, Verify
 from milepost.drivers.environment import File, access, default_holder
-from milepost.types import JobInfo, JobSummary, Rights, SessionInfo, SessionSummary, Status, SteppedDown, StoreSummary
+from milepost.types import (
+    HistoryEntry,
+    JobInfo,
+    JobSummary,
+    Process,
+    Rights,
+    SessionInfo,
+    SessionSummary,
+    Status,
+    SteppedDown,
+    StoreSummary,
+)
 
 
 class AsyncClient(NotPicklable):
@@ -71,13 +82,14 @@ class AsyncClient(NotPicklable):
         session_id: str | None = None,
         on_lost: OnLost | None = None,
         *,
+        process: Process | None = None,
         timeout: float | None = None,
     ) -> AsyncSession:
         """Make a session, which ``async with`` begins; the arguments and errors are those of
         `milepost.Client.session`.
         """
         holder = default_holder() if holder is None else holder
-        return AsyncSession(self._driver, self._caller, holder, ttl, session_id, on_lost, timeout)
+        return AsyncSession(self._driver, self._caller, holder, ttl, session_id, on_lost, timeout, process)
 
     def store(self, name: str) -> AsyncStateHandleStore:
         """Open a store for reading; to change it, use `AsyncSession.store`. Raises `InvalidName`."""
@@ -107,6 +119,15 @@ class AsyncClient(NotPicklable):
         Raises `NotExist` if there is no such job.
         """
         return await self._driver.run(service.job_info(self._caller, job, timeout))
+
+    def job_history(self, job: str, *, timeout: float | None = None) -> AsyncIterator[HistoryEntry]:
+        """Iterate over what became of a job, the newest entry first: its epochs, its batches, and what people did.
+
+        The service keeps about the last 500 batches, and about the last 200 of the other entries, for about 90 days.
+        The entries are fetched page by page, each within ``timeout`` seconds. Raises `NotExist` if there is no such
+        job.
+        """
+        return self._driver.stream(service.job_history(self._caller, job, timeout))
 
     async def session_info(self, session_id: str, *, timeout: float | None = None) -> SessionInfo:
         """Return what the service knows of a session, whichever client began it. Raises `SessionExpired` if the session

@@ -19,6 +19,7 @@ from milepost.core.store import StoreOperations
 from milepost.core.store_calls import SessionContext
 from milepost.drivers.asynchronous import AsyncDriver
 from milepost.errors import Closed, MilepostError
+from milepost.types import Process
 
 log = logging.getLogger("milepost.sessions")
 
@@ -41,11 +42,12 @@ class AsyncSession(NotPicklable):
         session_id: str | None,
         on_lost: OnLost | None,
         timeout: float | None,
+        process: Process | None,
     ) -> None:
         self.holder = holder
         self._driver = driver
         self._caller = caller
-        self._asked = (ttl, session_id, timeout)
+        self._asked = (ttl, session_id, timeout, process)
         self._on_lost = on_lost
         self._lease_: Lease | None = None
         self._keeping: anyio.CancelScope | None = None
@@ -123,8 +125,7 @@ class AsyncSession(NotPicklable):
             keeping.cancel()
 
     async def __aenter__(self) -> AsyncSession:
-        ttl, session_id, timeout = self._asked
-        self._lease_ = await self._driver.run(begin_session(self._caller, self.holder, ttl, session_id, timeout))
+        self._lease_ = await self._driver.run(begin_session(self._caller, self.holder, *self._asked))
         self._keeping = anyio.CancelScope()
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()

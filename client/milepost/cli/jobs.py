@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import Annotated, Any
 
 import typer
@@ -15,15 +16,17 @@ from milepost.cli.acting import changing
 from milepost.cli.errors import ExitCode
 from milepost.cli.files import Within
 from milepost.cli.options import Options, shared
-from milepost.cli.output import report, show, show_all
+from milepost.cli.output import Form, report, show, show_all
 from milepost.cli.service import warn_of_unseen_stores
 from milepost.client import Client
 from milepost.errors import Damaged, NotExist
 from milepost.restoring import newest_as_of, newest_of_batch, planned, restore
-from milepost.types import JobInfo, JobSummary
+from milepost.types import HistoryEntry, JobInfo, JobSummary, Process, StandbyInfo
 
 jobs = typer.Typer(
-    rich_markup_mode=None, no_args_is_help=True, help="Show the jobs: who leads, who stands by, how far."
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Show the jobs: who leads, who stands by, how far, and their history.",
 )
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -69,9 +72,10 @@ def show_job(context: typer.Context, job: Job) -> None:
         {
             **_line(info),
             "session": info.epoch.session,
+            **_process(info.process),
             "since": info.epoch.since,
             "expires_in": info.expires_in,
-            "standbys": [f"{each.holder or each.session} since {_text(each.since)}" for each in info.standbys],
+            "standbys": [_standby(each) for each in info.standbys],
             "taken": info.batch and info.batch.taken,
             "directory": info.batch and info.batch.directory,
             "snapshots": len(info.kept.snapshots),
@@ -186,6 +190,61 @@ def restore_job(
     report(context, f"{said} batch {plan.batch}{undo}{becomes}", **asdict(plan))
 
 
+@jobs.command("history")
+@shared
+def show_history(
+    context: typer.Context,
+    job: Job,
+    limit: Annotated[int, typer.Option(min=1, help="The most entries to show.")] = 50,
+) -> None:
+    """Show what became of a job, the newest entry first: its epochs, its batches, and what people did.
+
+    WHO is the holder of the session that led or acted, and the name of its token if the service uses tokens. JSON and
+    YAML have all that is known of each entry.
+    """
+    options: Options = context.obj
+    with options.client() as client:
+        entries = list(islice(client.job_history(job), limit))
+    rows: list[Any] = entries if options.form is not Form.TABLE else [_row(entry) for entry in entries]
+    show_all(context, rows, ("time", "what", "epoch", "batch", "who", "detail"))
+
+
+def _row(entry: HistoryEntry) -> dict[str, Any]:
+    """Return an entry of a history as a row of the table."""
+    who = ", ".join(each for each in (entry.holder or entry.session, entry.by and f"token {entry.by}") if each)
+    return {
+        "time": entry.at,
+        "what": entry.kind,
+        "epoch": entry.epoch,
+        "batch": entry.batch,
+        "who": who or None,
+        "detail": _detail(entry),
+    }
+
+
+def _detail(entry: HistoryEntry) -> str | None:
+    match entry.kind:
+        case "epoch-granted":
+            stated = (f"{name} {value}" for name, value in _process(entry.process).items() if value is not None)
+            return ", ".join(stated) or None
+        case "epoch-ended":
+            return f"{entry.how}, led since {_text(entry.since)}" if entry.since else entry.how
+        case "batch-committed":
+            of = f"of {entry.directory}" if entry.directory else "of the root"
+            return f"{of}, committed again" if entry.replay else of
+        case "savepoint-made" | "savepoint-dropped":
+            return f"{entry.savepoint}, snapshot @{entry.snapshot}"
+        case "rolled-back":
+            left = f", from batch {entry.previous_batch} (@{entry.previous})" if entry.previous else ""
+            return f"to batch {entry.batch} (@{entry.snapshot}){left}"
+        case "cloned":
+            return f"{entry.files} files of {entry.source}"
+        case "damaged":
+            return f"page {entry.page} cannot be read: {entry.reason}"
+        case _:
+            return None
+
+
 def _complaints(line: dict[str, Any], max_age: float | None) -> Iterator[str]:
     job, age = line["job"], line["age"]
     if line["state"] != "led":
@@ -219,6 +278,19 @@ def _line(job: JobInfo | JobSummary) -> dict[str, Any]:
         "batches_an_hour": None if often is None else round(often, 1),
         "damaged": job.damaged,
     }
+
+
+def _process(process: Process | None) -> dict[str, Any]:
+    found = process or Process()
+    return {"host": found.host, "pid": found.pid, "application": found.application, "ui": found.ui}
+
+
+def _standby(standby: StandbyInfo) -> str:
+    """Return a standby on one line: its holder, its process as far as that is described, and since when it waits."""
+    stated = (f"{name} {value}" for name, value in _process(standby.process).items() if value is not None)
+    about = ", ".join(stated)
+    who = standby.holder or standby.session
+    return f"{who}{f' ({about})' if about else ''} since {_text(standby.since)}"
 
 
 def _text(time: datetime | None) -> str:

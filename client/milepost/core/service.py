@@ -17,6 +17,7 @@ from milepost.errors import InvalidRequest, NotSupported, SessionLost
 from milepost.operations.handles import (
     END_SESSION,
     GET_JOB,
+    GET_JOB_HISTORY,
     GET_SESSION,
     LIST_JOBS,
     LIST_SESSIONS,
@@ -25,13 +26,16 @@ from milepost.operations.handles import (
 )
 from milepost.operations.operation import RestOperation
 from milepost.operations.replicas import GET_STATUS, STEP_DOWN, WHOAMI
-from milepost.types import JobInfo, Rights, SessionInfo, Status, SteppedDown
+from milepost.types import JobInfo, Process, Rights, SessionInfo, Status, SteppedDown
 from milepost.wire import MAX_PAGE, MAX_TTL_SECONDS, MIN_TTL_SECONDS, Code
 
 END_SESSION_SECONDS = 2.0
 """The most seconds to wait for the end of a session: if the service cannot be reached, the session's TTL ends it
 anyway.
 """
+
+
+_MOST_CHARACTERS = 200
 
 
 def status(caller: Caller, timeout: float | None = None) -> Operation[Status]:
@@ -78,16 +82,27 @@ def sessions(caller: Caller, timeout: float | None = None) -> Operation[None]:
         raise NotSupported(Code.NOT_SUPPORTED, detail) from refused
 
 
+def job_history(caller: Caller, job: str, timeout: float | None = None) -> Operation[None]:
+    """Fetch page after page of the history of a job, each within ``timeout``, and emit each `HistoryEntry`, the newest
+    first. Raises `NotExist`.
+    """
+    yield from _pages(caller, GET_JOB_HISTORY, file_answers.history, timeout, checked_name(job, "store"))
+
+
 def _pages(
-    caller: Caller, listing: RestOperation, reader: Callable[[str | None], Callable[[Any], Any]], timeout: float | None
+    caller: Caller,
+    listing: RestOperation,
+    reader: Callable[[str | None], Callable[[Any], Any]],
+    timeout: float | None,
+    *parameters: str,
 ) -> Operation[None]:
     """Fetch the list of the operation ``listing`` page after page, each within ``timeout``, and emit each entry.
 
-    ``reader`` makes the reader for the page after a token (None: the first page).
+    ``reader`` makes the reader for the page after a token (None: the first page). ``parameters`` are those of the path.
     """
     token: str | None = None
     while True:
-        request = Request(*call_of(listing, limit=MAX_PAGE, token=token), answers.document(reader(token)))
+        request = Request(*call_of(listing, *parameters, limit=MAX_PAGE, token=token), answers.document(reader(token)))
         reply = yield from caller.call(request, timeout=timeout)
         found, token = reply.value
         for entry in found:
@@ -117,23 +132,51 @@ def session_info(caller: Caller, session: str, timeout: float | None = None) -> 
 
 
 def begin_session(
-    caller: Caller, holder: str, ttl: float, session: str | None, timeout: float | None = None
+    caller: Caller,
+    holder: str,
+    ttl: float,
+    session: str | None,
+    timeout: float | None = None,
+    process: Process | None = None,
 ) -> Operation[Lease]:
     """Begin a session and return its lease; if a session with this id is alive already, renew it.
 
     Without an id, the client makes one. So if the answer to an attempt is lost, the retry renews the session that the
     first attempt began. Raises `SessionExpired` if the session with this id has ended.
+
+    A service of an earlier release refuses a session whose ``process`` is described. It is asked again without the
+    description, which is only for people to read.
     """
     if not MIN_TTL_SECONDS <= ttl <= MAX_TTL_SECONDS:
         raise InvalidRequest(
             Code.INVALID_REQUEST, f"ttl {ttl:g} s is not within {MIN_TTL_SECONDS} and {MAX_TTL_SECONDS}"
         )
     id_ = checked_name(session, "session") if session is not None else caller.new_id()
-    body = json_body({"ttl": ttl, "holder": holder, "session": id_})
-    reader = answers.document(answers.session_of(id_), 200, 201)
-    request = Request(*call_of(OPEN_SESSION), reader, {"Content-Type": JSON_MEDIA_TYPE}, body)
-    reply = yield from caller.call(request, timeout=timeout)
+    members: dict[str, Any] = {"ttl": ttl, "holder": holder, "session": id_}
+    described = {} if process is None else {"process": _members_of(process)}
+    try:
+        reply = yield from caller.call(_opening(id_, members | described), timeout=timeout)
+    except InvalidRequest:
+        if not described:
+            raise
+        reply = yield from caller.call(_opening(id_, members), timeout=timeout)
     return Lease(reply.value.session, reply.value.ttl, reply.began, caller.clock)
+
+
+def _opening(session: str, members: dict[str, Any]) -> Request[SessionInfo]:
+    reader = answers.document(answers.session_of(session), 200, 201)
+    return Request(*call_of(OPEN_SESSION), reader, {"Content-Type": JSON_MEDIA_TYPE}, json_body(members))
+
+
+def _members_of(process: Process) -> dict[str, Any]:
+    """Return what a request says of a process: the stated members, without those that the service would refuse."""
+    ui = process.ui if (process.ui or "").startswith(("http://", "https://")) else None
+    stated = {"host": process.host, "pid": process.pid, "application": process.application, "ui": ui}
+    return {
+        name: value
+        for name, value in stated.items()
+        if value and len(str(value)) <= _MOST_CHARACTERS and str(value).isprintable()
+    }
 
 
 def end_session(caller: Caller, lease: Lease, timeout: float | None = None) -> Operation[None]:

@@ -20,6 +20,7 @@ from typing import Final, TypedDict
 from milepost.core.calls.credentials import AsyncToken, Token
 from milepost.drivers.connections import Verify, trusting
 from milepost.portable import others_may_read
+from milepost.types import Process
 
 URL: Final = "MILEPOST_URL"
 TOKEN: Final = "MILEPOST_TOKEN"
@@ -173,6 +174,11 @@ def _token_in(path: Path) -> str:
 
 def _describe(error: OSError | ValueError) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def this_process(application: str | None = None, ui: str | None = None) -> Process:
+    """Describe this process, which runs the ``application`` of Spark with the user interface at the address ``ui``."""
+    return Process(platform.node() or None, os.getpid(), application, ui)
 
 
 def default_holder() -> str:

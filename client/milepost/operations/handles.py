@@ -137,6 +137,13 @@ LIST_JOBS = operation(
     {Code.NOT_ACCEPTABLE, Code.INVALID_REQUEST},
     summary="The jobs",
     answer="JobPage",
+)
+GET_JOB_HISTORY = read(
+    "getJobHistory",
+    f"{JOB}/history",
+    {Code.NOT_EXIST, Code.INVALID_REQUEST},
+    summary="The history of a job",
+    answer="JobHistory",
     query=PAGED,
 )
 RESIGN = change("resign", "DELETE", f"{STORE}/epoch", {Code.FENCED}, summary="Resign", success=(204,))

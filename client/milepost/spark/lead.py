@@ -15,7 +15,7 @@ from milepost.core.calls.credentials import Token
 from milepost.core.calls.request import checked_name
 from milepost.core.checkpoint_location import checkpoint_location
 from milepost.drivers.connections import Verify
-from milepost.drivers.environment import ConnectionArguments, File
+from milepost.drivers.environment import ConnectionArguments, File, this_process
 from milepost.errors import SessionLost, UnsafeQuery
 from milepost.integrity import IfDamaged
 from milepost.spark.driver.driver import Driver
@@ -112,11 +112,13 @@ def lead(
         urls = client.addresses
         _check_session(spark, checkpoint_location(urls, name, 0, authority=authority).fence)
         who = holder or f"{spark.sparkContext.applicationId}@{socket.gethostname()}:{os.getpid()}"
+        process = this_process(spark.sparkContext.applicationId, spark.sparkContext.uiWebUrl)
+        prepare = partial(warm_up, spark, urls, name)
         driver = Driver(spark)
         with (
             _alone(spark, name),
             on_sigterm(driver.stop, driver.running, driver.forget_calls),
-            Standby(client, who, name, ttl, wait, driver.abandon, partial(warm_up, spark, urls, name)) as standby,
+            Standby(client, who, name, ttl, wait, driver.abandon, prepare, process) as standby,
             Watch(
                 spark, jvm_timeout, batch_timeout, driver.batch, driver.overdue, partial(driver.fail, standby.cancel)
             ),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from milepost.client import Client
 from milepost.core.checkpoint_location import CheckpointLocation, checkpoint_location, default_authority
-from milepost.drivers.environment import default_holder
+from milepost.drivers.environment import default_holder, this_process
 from milepost.errors import SessionLost
 from milepost.integrity import IfDamaged, go_back, look
 from milepost.session import Session
@@ -72,7 +72,7 @@ class Supervisor:
         if_damaged: IfDamaged = IfDamaged.REFUSE,
         digests: bool = False,
     ) -> None:
-        self._standby = Standby(client, holder or default_holder(), job, terms.ttl, terms.wait)
+        self._standby = Standby(client, holder or default_holder(), job, terms.ttl, terms.wait, process=this_process())
         self._client = client
         self._job = job
         self._arguments = command

@@ -75,7 +75,7 @@ def _attempt(request: HttpRequest, session: str, client: str | None) -> Attempt:
     attempt = _number(request, Header.ATTEMPT)
     if attempt is not None and key is None:
         raise problem(Code.INVALID_REQUEST, f"{Header.ATTEMPT} needs {Header.IDEMPOTENCY_KEY} as well")
-    return Attempt(session, key, attempt or 1, client)
+    return Attempt(session, key, attempt or 1, client, request.owner)
 
 
 def creates_only(request: HttpRequest) -> bool:

@@ -8,6 +8,7 @@ from itertools import islice
 from sortedcontainers import SortedList
 
 from milepost_server.memory.lookup import is_pending
+from milepost_server.model.history import page_of
 from milepost_server.model.paths import is_temporary
 from milepost_server.model.records import Corrupt, Handle, Record, Session, Store, Upload
 from milepost_server.model.trees import TreePath
@@ -33,14 +34,17 @@ class StoreIndex:
     be read, and ``pending`` the keys of pending uploads. ``paths`` has every path of the store's tree that has a
     record, sorted. ``deleted`` has the revision and path of each deleted entry, and ``temporary_files`` the creation
     revision and path of each file under a temporary name. ``unfinished`` is whether the tree has range tombstones or
-    rollbacks that the records of some paths do not reflect yet.
+    rollbacks that the records of some paths do not reflect yet. ``history`` has the numbers of the pages of each log of
+    the store's history, and ``damaged_pages`` counts those that cannot be read.
     """
 
     __slots__ = (
         "cleared",
         "created",
         "damaged",
+        "damaged_pages",
         "deleted",
+        "history",
         "name",
         "names",
         "paths",
@@ -58,6 +62,8 @@ class StoreIndex:
         self.paths: SortedList[str] = SortedList()
         self.deleted: SortedList[tuple[int, str]] = SortedList()
         self.temporary_files: SortedList[tuple[int, str]] = SortedList()
+        self.history: dict[str, SortedList[int]] = {}
+        self.damaged_pages = 0
         self.unfinished = False
         self.cleared = 0
 
@@ -99,6 +105,19 @@ class StoreIndex:
         for deleted in are_deleted - were_deleted:
             self.deleted.add(deleted)
         move(self.temporary_files, _temporary(was), _temporary(is_))
+
+    def page_changed(self, key: str, old: Record | None, new: Record | None) -> None:
+        """Note that a page of the history was added, replaced or removed."""
+        self.damaged_pages += isinstance(new, Corrupt) - isinstance(old, Corrupt)
+        found = page_of(key)
+        if found is None or (old is None) is (new is None):
+            return
+        log, number = found
+        numbers = self.history.setdefault(log, SortedList())
+        if new is None:
+            numbers.remove(number)
+        else:
+            numbers.add(number)
 
     @property
     def may_be_trimmed(self) -> bool:

@@ -89,7 +89,8 @@ class State(TreeIndex):
         index = self._store_indexes.get(store)
         if index is None:
             index = self._store_indexes[store] = StoreIndex(store)
-        if was_damaged is not is_damaged:
+        is_page = len(parts) == 4 and parts[2] == "history"
+        if was_damaged is not is_damaged and not is_page:
             self._count_unreadable(index.name, is_damaged - was_damaged)
         if len(parts) == 2:
             self._index_store(index, old, new)
@@ -105,6 +106,8 @@ class State(TreeIndex):
                 self._count_blobs("", blob)
             for blob in old.blobs if isinstance(old, TreePath) else ():
                 self._count_blobs(blob, "")
+        elif is_page:
+            index.page_changed(key, old, new)
         elif parts[2:] == ["tree"]:
             index.unfinished = isinstance(new, Tree) and bool(new.range_tombstones or new.rollbacks)
             self._index_manifests(old, new)
@@ -318,11 +321,25 @@ class State(TreeIndex):
 
     def count_unreadable(self, store: str) -> int:
         """Return how many records of the store cannot be read: damaged ones, and those of a newer release."""
-        return self._unreadable.get(store, 0)
+        index = self._store_indexes.get(store)
+        return self._unreadable.get(store, 0) + (index.damaged_pages if index is not None else 0)
 
     def has_unreadable(self, store: str) -> bool:
-        """Return whether the store has a record that cannot be read: damaged, or of a newer release."""
+        """Return whether the store has a record that cannot be read: damaged, or of a newer release. Pages of its
+        history do not count, since they name neither blobs nor paths.
+        """
         return store in self._unreadable
+
+    def has_store(self, store: str) -> bool:
+        """Return whether there is a record of the store itself, or of its tree, or a handle in a listing."""
+        return self.store(store) is not None or self.tree(store) is not None or self.count(store) > 0
+
+    def history_pages(self, store: str, log: str) -> list[int]:
+        """Return the numbers of the pages of a log of the store's history, the oldest first, with those that cannot be
+        read.
+        """
+        index = self._store_indexes.get(store)
+        return list(index.history.get(log, ())) if index is not None else []
 
     def removing(self, after: str = "") -> Iterator[str]:
         """Yield the keys of handles whose removal has begun, sorted, beginning after the key ``after``."""

@@ -10,10 +10,13 @@ from collections.abc import Collection, Iterator, Mapping
 from milepost_server.memory.lookup import Lookup, is_listed, is_pending
 from milepost_server.memory.state import State, scopes
 from milepost_server.model.answered import Answered
+from milepost_server.model.history import page_keys, page_of
 from milepost_server.model.paths import is_below, path_key, path_keys
-from milepost_server.model.records import Corrupt, Record, Store, handle_key, upload_key
+from milepost_server.model.records import Corrupt, Record, Session, Store, handle_key, upload_key
 from milepost_server.model.requests.base import KeyScope
 from milepost_server.model.trees import TreePath
+
+_MOST_LED = 20
 
 
 class _Layer:
@@ -132,6 +135,33 @@ class View(Lookup):
                     if blob in named:
                         named[blob] += one
         return named
+
+    def history_pages(self, store: str, log: str) -> list[int]:
+        """Return the numbers of the pages that a log of the store's history will have, the oldest first, with those
+        that cannot be read.
+        """
+        numbers = set(self.state.history_pages(store, log))
+        for key, record in self._staged(page_keys(store)).items():
+            found = page_of(key)
+            if found is not None and found[0] == log:
+                if record is None:
+                    numbers.discard(found[1])
+                else:
+                    numbers.add(found[1])
+        return sorted(numbers)
+
+    def led_by(self, session: Session) -> list[str]:
+        """Return the names of the stores whose epoch the session may hold, sorted: those of the committed records, 20
+        at most, and those of the groups in flight. The caller must look up each.
+        """
+        names = set(self.state.session_index.led_by(session, _MOST_LED))
+        for layer in self._layers:
+            names |= {
+                record.name
+                for record in layer.records.values()
+                if isinstance(record, Store) and record.epoch_session == session.id
+            }
+        return sorted(names)
 
     def damaged(self, store: str) -> list[str]:
         """Return the names of handles whose records cannot be read, except for those that a group in flight replaces.

@@ -1,8 +1,9 @@
 """Define the stored data: immutable records, their keys, and their JSON form with a checksum and a schema number.
 
 Keys are paths: ``deployment``, ``sessions/<id>``, ``stores/<store>``, ``stores/<store>/handles/<name>``,
-``stores/<store>/uploads/<id>``, ``stores/<store>/tree`` and ``stores/<store>/files/<hash of the path>``. A record that
-cannot be read becomes a `Corrupt` in memory. It is reported, and all other records stay usable.
+``stores/<store>/uploads/<id>``, ``stores/<store>/tree``, ``stores/<store>/files/<hash of the path>`` and
+``stores/<store>/history/<log>-<number>``. A record that cannot be read becomes a `Corrupt` in memory. It is reported,
+and all other records stay usable.
 
 Python's garbage collector ignores records (``gc=False``): they are never part of a cycle, and scanning all of them
 would pause the process.
@@ -16,7 +17,9 @@ import msgspec
 
 from milepost_server.model.answered import SCHEMA, STORED_AS, WITH_DATA, Answered, schema
 from milepost_server.model.checksums import seal, unseal
+from milepost_server.model.history import HistoryPage
 from milepost_server.model.paths import path_id
+from milepost_server.model.processes import Process
 from milepost_server.model.trees import Tree, TreePath
 
 KEPT_KEYS: Final = 64
@@ -50,7 +53,8 @@ class Session(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True,
 
     ``owner`` is the name of the client that opened the session. It is empty if the deployment had no tokens then, or if
     a release that did not store the name opened the session. ``opened`` is the time at which the session was opened; it
-    is empty if a release that did not store the time opened the session.
+    is empty if a release that did not store the time opened the session. ``process`` describes the process that holds
+    the session; None if the client did not.
     """
 
     id: str
@@ -62,6 +66,7 @@ class Session(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True,
     evicted_answers_at: int = 0
     owner: str = ""
     opened: str = ""
+    process: Process | None = None
     schema: int = msgspec.field(default_factory=schema)
 
 
@@ -168,7 +173,7 @@ class Corrupt(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
-Stored = Deployment | Session | Store | Handle | Upload | Tree | TreePath
+Stored = Deployment | Session | Store | Handle | Upload | Tree | TreePath | HistoryPage
 Record = Stored | Corrupt
 
 DEPLOYMENT_KEY: Final = "deployment"
@@ -181,6 +186,7 @@ _KINDS: Final[dict[str, type[Stored]]] = {
     "uploads": Upload,
     "tree": Tree,
     "files": TreePath,
+    "history": HistoryPage,
 }
 _DECODERS: Final[dict[type[Stored], msgspec.json.Decoder[Stored]]] = {
     kind: msgspec.json.Decoder(kind, strict=True) for kind in _KINDS.values()
@@ -265,7 +271,7 @@ def decode(key: str, value: bytes) -> Record:
     return record
 
 
-def _about(record: Session | Upload | Store | Handle | Tree | TreePath) -> str:
+def _about(record: Session | Upload | Store | Handle | Tree | TreePath | HistoryPage) -> str:
     if isinstance(record, TreePath):
         return path_id(record.path)
     return record.id if isinstance(record, Session | Upload) else record.name
@@ -279,7 +285,7 @@ def is_ours(key: str) -> bool:
 def _kind_of(parts: list[str]) -> type[Stored] | None:
     """Return the class of the record under a key with these parts; None for a key that is not one of Milepost's."""
     match parts:
-        case ["stores", _, "handles" | "uploads" | "files" as below, _]:
+        case ["stores", _, "handles" | "uploads" | "files" | "history" as below, _]:
             return _KINDS[below]
         case ["stores", _, "tree" as whole]:
             return _KINDS[whole]

@@ -18,7 +18,7 @@ from milepost_server.operations.snapshots import SnapshotOperations, snapshot_bo
 from milepost_server.replica.epoch_queues import EpochQueues
 from milepost_server.replica.leases import Leases
 from milepost_server.replica.submitter import Reply
-from milepost_server.rules.answers import epoch_body, epoch_holder
+from milepost_server.rules.answers import epoch_body, epoch_holder, process_body
 from milepost_server.rules.decisions import Answer
 
 MOST_STANDBYS: Final = 100
@@ -169,7 +169,7 @@ class JobOperations:
         reading = self._journal.read()
         view, state = reading.view, reading.view.state
         standbys = self._epoch_queues.standbys(job)
-        if view.store(job) is None and view.tree(job) is None and not state.count(job) and not standbys:
+        if not state.has_store(job) and not standbys:
             raise problem(Code.NOT_EXIST, f"there is no job {job!r}")
         record = store_in(view, job)
         holder = epoch_holder(view, record)
@@ -177,6 +177,7 @@ class JobOperations:
             "job": job,
             "state": _state_of(record, holder),
             **epoch_body(view, record),
+            "process": process_body(holder),
             "expires_in": None if holder is None else self._leases.expires_in(holder.id),
             "standbys": [self._standby(view, session) for session in standbys[:MOST_STANDBYS]],
             "standbyCount": len(standbys),
@@ -194,6 +195,7 @@ class JobOperations:
         return {
             "session": session,
             "holder": known.holder if known else None,
+            "process": process_body(known),
             "since": (known.opened or None) if known else None,
             "expires_in": self._leases.expires_in(session),
         }

@@ -14,6 +14,7 @@ from milepost_server.operations.cloning import Cloning
 from milepost_server.operations.epochs import EpochOperations
 from milepost_server.operations.files import FileReader, Publisher
 from milepost_server.operations.handles import HandleOperations
+from milepost_server.operations.history import HistoryOperations
 from milepost_server.operations.jobs import JobOperations
 from milepost_server.operations.lookups import StateLookups
 from milepost_server.operations.sessions import SessionOperations
@@ -39,6 +40,7 @@ class Operations:
     epochs: EpochOperations
     files: FileReader
     handles: HandleOperations
+    history: HistoryOperations
     jobs: JobOperations
     leading: LeadingOperations
     lookups: StateLookups
@@ -85,6 +87,7 @@ def operations_of(replica: Replica) -> Operations:
         epochs=EpochOperations(journal, replica.epoch_queues, replica.leases, submitter, clock),
         files=files,
         handles=HandleOperations(journal, replica.loop_time, submitter),
+        history=HistoryOperations(journal),
         jobs=JobOperations(journal, replica.loop_time, replica.epoch_queues, replica.leases, snapshots),
         leading=LeadingOperations(journal, replica.step_down),
         lookups=StateLookups(replica.lookups, reader, files, trees),

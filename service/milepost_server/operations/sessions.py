@@ -14,6 +14,7 @@ from milepost_server.basics.problems import problem, refusal
 from milepost_server.journal import Journal
 from milepost_server.journal.journal import Reading
 from milepost_server.memory.state import State
+from milepost_server.model.processes import Process
 from milepost_server.model.records import Corrupt, Handle, Session, Store, session_key
 from milepost_server.model.requests.base import Attempt
 from milepost_server.model.requests.sessions import OpenSession
@@ -64,15 +65,19 @@ class SessionOperations:
         self._submitter = submitter
         self._clock = clock
 
-    async def open(self, caller: Caller, ttl: float, holder: str, owner: str = "") -> Reply:
+    async def open(
+        self, caller: Caller, ttl: float, holder: str, owner: str = "", process: Process | None = None
+    ) -> Reply:
         """Create a session that belongs to ``owner``, or renew the session that lives under the caller's id.
+
+        ``process`` describes the process that holds the session; None leaves the description as it is.
 
         The lease of a new session counts from its commit. For a session that is alive, the call is a renewal. Like
         `keepalive`, it is refused with 410 once the expiry of the session has begun. If the call had already changed
         the record, such as its TTL, the outcome of this problem is ``applied`` instead of ``not_applied``.
         """
         received = self._clock()
-        served = await self._submitter.submit_and_wait(OpenSession(caller.attempt, ttl, holder, owner))
+        served = await self._submitter.submit_and_wait(OpenSession(caller.attempt, ttl, holder, owner, process))
         reply = reply_of(served)
         if reply.answer.created and not reply.answer.replayed:
             return reply

@@ -56,6 +56,21 @@ def session_body(session: Session) -> dict[str, Any]:
     return {"session": session.id, "ttl": session.ttl, "holder": session.holder}
 
 
+def process_body(session: Session | None) -> dict[str, Any] | None:
+    """Return the process that holds a session as JSON, with null for what its client did not state; None if the client
+    did not describe the process, or if there is no session.
+    """
+    found = None if session is None else session.process
+    if found is None:
+        return None
+    return {
+        "host": found.host or None,
+        "pid": found.pid or None,
+        "application": found.application or None,
+        "ui": found.ui or None,
+    }
+
+
 def epoch_body(view: Lookup, store: Store) -> dict[str, Any]:
     """Return the epoch of a store as JSON, with null for session, name and time if no session holds the epoch."""
     holder = epoch_holder(view, store)

@@ -114,11 +114,11 @@ class DecisionContext:
     """What a decision may know besides the records: facts about time and leadership, and limits.
 
     ``revision`` is the revision that the request's change will get. ``wall`` is the time of day (RFC 3339, UTC), which
-    is stored for users; no decision depends on it. Answers given at revisions up to ``keys_horizon``, and sessions that
-    ended at revisions up to ``sessions_horizon``, need not be kept any longer. Granted epochs are above ``epoch_floor``
-    (set after a restore from a backup). ``most_uploads`` is how many pending uploads a store may have, and
-    ``kept_snapshots`` how many snapshots of each query a tree keeps. All revisions up to ``committed`` are known to be
-    committed.
+    is stored for users; no answer to a request depends on it, only which old pages of a job's history are dropped.
+    Answers given at revisions up to ``keys_horizon``, and sessions that ended at revisions up to ``sessions_horizon``,
+    need not be kept any longer. Granted epochs are above ``epoch_floor`` (set after a restore from a backup).
+    ``most_uploads`` is how many pending uploads a store may have, and ``kept_snapshots`` how many snapshots of each
+    query a tree keeps. All revisions up to ``committed`` are known to be committed.
     """
 
     revision: int

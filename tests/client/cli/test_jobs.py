@@ -39,7 +39,7 @@ def test_a_job_is_listed_and_shown_with_its_driver_and_its_standbys(
         for batch in range(2):
             store.files.write(f"checkpoint/commits/{batch}", b"v1")
         store.files.make_savepoint("before-upgrade")
-        with other.session(holder="driver-2") as standby:
+        with other.session(holder="driver-2", process=milepost.Process("spark-2", 4711)) as standby:
             waiting = threading.Thread(target=standby.store(name).campaign, kwargs={"wait": 60.0})
             waiting.start()
             eventually(lambda: blocking.job_info(name).standby_count == 1)
@@ -48,7 +48,8 @@ def test_a_job_is_listed_and_shown_with_its_driver_and_its_standbys(
             assert (line["standbys"], line["batch"], line["damaged"]) == (1, 1, 0)
             assert line["age"] >= 0
             shown = json.loads(said("jobs", "show", name, "--json"))
-            assert [each.split(" since ")[0] for each in shown["standbys"]] == ["driver-2"]
+            assert [each.split(" since ")[0] for each in shown["standbys"]] == ["driver-2 (host spark-2, pid 4711)"]
+            assert shown["host"] is None
             assert (shown["savepoints"], shown["directory"]) == (["before-upgrade"], "checkpoint")
             driver.store(name).resign()
             waiting.join(60)
@@ -57,8 +58,22 @@ def test_a_job_is_listed_and_shown_with_its_driver_and_its_standbys(
             for command in commands(name):
                 if "restore" not in command:
                     ended = run(*command)
-                    assert name in ended.stdout.decode()
+                    assert ("epoch-granted" if "history" in command else name) in ended.stdout.decode()
                     assert ended.returncode == 0 or "--all" in command, "other tests leave lost jobs behind"
+    newest = said("jobs", "history", name, "--limit", "3").splitlines()
+    assert newest[0].split() == ["TIME", "WHAT", "EPOCH", "BATCH", "WHO", "DETAIL"]
+    assert len(newest) == 4
+    whole = json.loads(said("jobs", "history", name, "--json"))
+    assert [
+        (each["kind"], each["epoch"], each["how"]) for each in whole if each["epoch"] and each["batch"] is None
+    ] == [
+        ("epoch-ended", 2, "session-ended"),
+        ("epoch-granted", 2, None),
+        ("epoch-ended", 1, "resigned"),
+        ("epoch-granted", 1, None),
+    ]
+    assert whole[1]["process"] == {"host": "spark-2", "pid": 4711, "application": None, "ui": None}
+    assert "host spark-2, pid 4711" in newest[2]
     assert said("jobs", "ls").splitlines()[0].split()[:3] == ["JOB", "STATE", "EPOCH"]
     assert line_of(said, name)["state"] == "lost"
     late = run("jobs", "check", name, "--max-age", "0.001s")

@@ -138,6 +138,9 @@ def test_a_signal_is_passed_on_and_then_it_resigns(
 ) -> None:
     running = run()
     running.starts()
+    described = blocking.job_info(name).process
+    assert described is not None
+    assert described.pid == running.process.pid
     running.process.send_signal(number)
     assert running.ended() == 4
     assert running.events()[1] == {"signal": number}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from milepost.core import service
 from milepost.core.effects import Answer, Send
 from milepost.core.lease import Lease, keep
 from milepost.errors import InvalidRequest, OutcomeUnknown, SessionExpired
+from milepost.types import Process
 from milepost.wire import Code
 from tests.client.core.world import CUT, NO_LEADER, REFUSED, SILENT, A, B, World, answer, problem
 
@@ -99,6 +102,30 @@ def test_a_session_is_begun_again_under_the_same_id() -> None:
     world = World((1.0, CUT), begin)
     lease = world.run(service.begin_session(world.caller, "h", 15.0, None))
     assert lease.expires_in == 15.0
+
+
+def test_a_service_that_knows_no_processes_gets_the_session_without_one() -> None:
+    asked = []
+
+    def noted(send: Send) -> None:
+        assert send.body is not None
+        sent = send.body.begin()
+        assert isinstance(sent, bytes)
+        asked.append(json.loads(sent))
+
+    def refuse(send: Send) -> Answer:
+        noted(send)
+        return problem(Code.INVALID_REQUEST)
+
+    def begin(send: Send) -> Answer:
+        noted(send)
+        return answer({"session": "id-1", "ttl": 15, "holder": "h"}, status=201)
+
+    world = World(refuse, begin)
+    process = Process("spark-1", 4711, "a\nb", "javascript:alert(1)")
+    world.run(service.begin_session(world.caller, "h", 15.0, None, process=process))
+    plain = {"ttl": 15.0, "holder": "h", "session": "id-1"}
+    assert asked == [{**plain, "process": {"host": "spark-1", "pid": 4711}}, plain]
 
 
 def test_a_ttl_that_the_service_would_refuse_is_refused_at_once() -> None:

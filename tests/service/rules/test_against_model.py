@@ -43,6 +43,7 @@ from milepost_server.rules.answers import epoch_holder
 from milepost_server.rules.decide import decide
 from milepost_server.rules.decisions import Accepted, Blocked, Decision, DecisionContext, Refused
 from milepost_server.rules.locks import holders
+from tests.service.rules import history
 from tests.service.rules.bench import names_in, retried, with_inventory
 from tests.simulation.callers.model import PlainHandle, PlainModel, PlainStore, alike
 
@@ -415,6 +416,11 @@ class RulesAgainstModel(RuleBasedStateMachine):
         assert store.epoch == self.known.store.epoch
         holder = epoch_holder(self.view, store)
         assert (holder and holder.id) == self.known.store.holder
+
+    @invariant()
+    def the_history_is_that_of_the_epochs(self) -> None:
+        record = self.view.store(STORE)
+        history.check(self.view, record if isinstance(record, Store) else Store(STORE))
 
     @invariant()
     def the_same_uploads_are_pending(self) -> None:

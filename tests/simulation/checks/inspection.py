@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from milepost_backends.contract import BlobMissing
 from milepost_server.memory.state import State
 from milepost_server.memory.view import View
+from milepost_server.model.history import ACTS, EPOCH_ENDED, EPOCH_GRANTED, HistoryPage, page_key, page_of
 from milepost_server.model.records import Handle, Record, Session, Store, Upload, handle_of, store_of
-from milepost_server.rules.answers import epoch_body, handle_body
+from milepost_server.rules.answers import epoch_body, epoch_holder, handle_body
 from milepost_server.rules.handlers.handles import absent, present
 from tests.simulation.callers.model import alike
 from tests.simulation.checks.chronicle import Chronicle
@@ -30,6 +31,7 @@ class Inspection:
         self._named: dict[str, str] = {}
         self._blob_of: dict[str, str] = {}
         self._view = View(self.state)
+        self._newest_page: dict[str, int] = {}
 
     def committed(self, changed: dict[str, Record | None]) -> None:
         """A group has been committed."""
@@ -38,6 +40,9 @@ class Inspection:
                 self.state.records.pop(key, None)
             else:
                 self.state.records[key] = record
+            if isinstance(record, HistoryPage) and (page := page_of(key)) is not None and page[0] == ACTS:
+                store = store_of(key) or ""
+                self._newest_page[store] = max(page[1], self._newest_page.get(store, 0))
         if any(isinstance(record, Store | Session) for record in changed.values()):
             self.inspect(self.state.records | changed)
         else:
@@ -53,6 +58,7 @@ class Inspection:
                 expected = self._chronicle.model.epoch_body(store.name)
                 if not alike(expected, epoch_body(self._view, store)):
                     raise Violation(Invariant.AS_MODELLED, f"{store} is stored, should be {expected}")
+                self._inspect_history(store)
 
     def _deleted(self, blob: str) -> None:
         if blob in self._named:
@@ -89,6 +95,19 @@ class Inspection:
             raise Violation(Invariant.AS_MODELLED, f"{key} is stored as {stored}, should be {expected}")
         readable = present(store, record) if isinstance(store, Store) and isinstance(record, Handle) else None
         self._points_to(key, readable)
+
+    def _inspect_history(self, store: Store) -> None:
+        """The newest page of acts ends with the epoch that the store's record has, held or ended, and has each entry
+        once.
+        """
+        page = self.state.get(page_key(store.name, ACTS, self._newest_page.get(store.name, 0)))
+        entries = page.entries if isinstance(page, HistoryPage) else ()
+        positions = [(entry.revision, entry.number) for entry in entries]
+        told = [(entry.epoch, entry.kind) for entry in entries if entry.kind in (EPOCH_GRANTED, EPOCH_ENDED)]
+        kind = EPOCH_ENDED if epoch_holder(self._view, store) is None else EPOCH_GRANTED
+        as_stored = told[-1] == (store.epoch, kind) if told else not store.epoch
+        if not as_stored or len(set(told)) < len(told) or positions != sorted(set(positions)):
+            raise Violation(Invariant.AS_MODELLED, f"{store} has the history {told}")
 
     def _points_to(self, key: str, handle: Handle | None) -> None:
         blob, data = (handle.blob, handle.data) if handle else ("", None)

@@ -50,6 +50,8 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
                 apis.handles.added(name, Milepost_Label_batch="7")
             apis.store.under(apis.store.granted()).added("a")
             apis.session.added("a")
+            job = Api.on(http, "job")
+            job.under(job.granted()).call("PUT", "/files/checkpoint/commits/0", content=b"v1")
         server.stop()
         for name, value in DAMAGE.items():
             damage_record(server, f"stores/handles/handles/{name}", value)
@@ -57,6 +59,7 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
             name_blob(server, f"stores/climbing/handles/a{number}", blob)
         damage_record(server, "stores/store", b"{")
         damage_record(server, f"sessions/{apis.session.session}", b"[]")
+        damage_record(server, "stores/job/history/batches-1", b"{")
         with connect(server.start().url) as http:
             again = (apis.handles, apis.climbing, apis.store, apis.session)
             yield Damaged(*(replace(api, http=http) for api in again))
@@ -68,6 +71,17 @@ def test_lock_all_reports_them_beside_the_others(damaged: Damaged) -> None:
     assert [record["name"] for record in response.json()["handles"]] == ["a", "z"]
     assert [entry["name"] for entry in response.json()["corrupt"]] == NAMES
     assert all(entry.keys() == {"name", "reason"} and entry["reason"] for entry in response.json()["corrupt"])
+
+
+def test_a_page_of_a_history_hides_no_other(damaged: Damaged) -> None:
+    http = damaged.handles.http
+    told = http.get("/v1/jobs/job/history").json()
+    assert [entry["kind"] for entry in told["entries"]] == ["epoch-granted"]
+    assert [entry["name"] for entry in told["corrupt"]] == ["batches-1"]
+    page = http.get("/openapi.json").json()
+    example = example_of(page, "GET", "/v1/jobs/{store}/history", 200)["corrupt"]
+    same_shape(example, told["corrupt"], "corrupt")
+    assert http.get("/v1/jobs/job").json()["damaged"] == 1
 
 
 def test_the_lists_of_stores_and_of_sessions_tell_of_them(damaged: Damaged) -> None:

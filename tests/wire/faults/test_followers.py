@@ -63,6 +63,7 @@ CALLS = [
     ("DELETE", "/v1/stores/s/epoch"),
     ("GET", "/v1/jobs"),
     ("GET", "/v1/jobs/s"),
+    ("GET", "/v1/jobs/s/history"),
     ("POST", "/v1/stores/s/uploads"),
     ("GET", "/v1/stores/s/events?after=7"),
     ("GET", "/v1/stores/%2e%2e%2Fx/handles"),

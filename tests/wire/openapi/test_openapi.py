@@ -225,14 +225,23 @@ def test_body_examples_validate_and_are_taken(page: Json, api: Api) -> None:
 
 def led_and_waited_for(api: Api) -> httpx.Response:
     """The description of a job with a driver, a standby, a savepoint and a rollback."""
-    job = replace(api, store=f"{api.store}-job")
+    process = {"host": "spark-1", "pid": 4711, "application": "app-7", "ui": "http://spark-1:4040"}
+    job = replace(api, store=f"{api.store}-job").other("driver-1", process=process)
     job = job.under(job.granted())
     for batch in range(2):
         assert job.call("PUT", f"/files/checkpoint/commits/{batch}", content=b"v1").status_code == 201
     first, _ = job.call("GET", "/tree").json()["snapshots"]
     assert job.call("POST", "/tree/rollback", json={"revision": first["revision"]}).status_code == 200
     assert job.call("PUT", "/tree/savepoints/before-upgrade").status_code == 200
-    standby = job.other()
+    told = api.http.get(f"/v1/jobs/{job.store}/history").json()
+    assert [each["kind"] for each in told["entries"]] == [
+        "savepoint-made",
+        "rolled-back",
+        "batch-committed",
+        "batch-committed",
+        "epoch-granted",
+    ]
+    standby = job.other("driver-2", process={**process, "host": "spark-2"})
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(standby.campaign, wait=60)
         described = api.http.get(f"/v1/jobs/{job.store}")
@@ -270,6 +279,13 @@ def test_answer_examples_have_the_shape_of_real_answers(page: Json, api: Api) ->
         same_shape(example_of(page, method, path, response.status_code), response.json(), f"{method} {path}")
         content = page["paths"][path][method.lower()]["responses"][str(response.status_code)]["content"]
         fits(response.json(), content["application/json"]["schema"], page["components"]["schemas"])
+    path = facts.JOB + "/history"
+    history = api.http.get(path.format(store=f"{api.store}-job")).json()
+    content = page["paths"][path]["get"]["responses"]["200"]["content"]
+    fits(history, content["application/json"]["schema"], page["components"]["schemas"])
+    for example in example_of(page, "GET", path, 200)["entries"]:
+        entry = next(each for each in history["entries"] if each["kind"] == example["kind"])
+        same_shape(example, entry, path)
     for path, kind, name, id_ in (
         ("/v1/stores", "stores", "store", api.store),
         ("/v1/jobs", "jobs", "job", f"{api.store}-job"),
@@ -299,6 +315,9 @@ def conforms(value: Any, schema: Json) -> None:
     kinds: dict[str, type | tuple[type, ...]] = {"string": str, "integer": int, "number": (int, float), "boolean": bool}
     for name, member in value.items():
         allowed = schema["properties"].get(name, {})
+        if allowed.get("type") == "object":
+            conforms(member, allowed)
+            continue
         assert isinstance(member, kinds[allowed["type"]]), name
         assert member in allowed.get("enum", [member])
         if "pattern" in allowed:

@@ -36,6 +36,21 @@ def test_created_under_an_id_and_renewed_while_alive(http: httpx.Client) -> None
     assert http.get(path).json()["expires_in"] <= 300
 
 
+@pytest.mark.parametrize(
+    "process",
+    [
+        {"host": "h" * 256},
+        {"application": "two\nlines"},
+        {"pid": -1},
+        {"pid": "4711"},
+        {"ui": "javascript:alert(1)"},
+        {"disk": "full"},
+    ],
+)
+def test_a_process_that_cannot_be_described_so(http: httpx.Client, process: dict[str, object]) -> None:
+    problem(http.post("/v1/sessions", json={"ttl": 900, "process": process}), 422, "invalid-request")
+
+
 def test_a_retry_finds_the_session_that_the_first_attempt_opened(http: httpx.Client) -> None:
     """Also where the service chose the id."""
     headers = {"Idempotency-Key": unique("key")}

@@ -78,9 +78,9 @@ class Api:
         """With a new session that lives longer than any test."""
         return cls(http, store, open_session(http, LONG_TTL, holder))
 
-    def other(self, holder: str = "other") -> Api:
+    def other(self, holder: str = "other", **described: object) -> Api:
         """Another session on the same store."""
-        return replace(self, session=open_session(self.http, LONG_TTL, holder), epoch=None)
+        return replace(self, session=open_session(self.http, LONG_TTL, holder, **described), epoch=None)
 
     def under(self, epoch: int | None) -> Api:
         """The same session, writing under an epoch."""
@@ -196,9 +196,9 @@ class Api:
         return session if self.epoch is None else {**session, "Milepost-Epoch": str(self.epoch)}
 
 
-def open_session(http: httpx.Client, ttl: float, holder: str = "test") -> str:
+def open_session(http: httpx.Client, ttl: float, holder: str = "test", **described: object) -> str:
     """A new session's id."""
-    response = http.post("/v1/sessions", json={"ttl": ttl, "holder": holder})
+    response = http.post("/v1/sessions", json={"ttl": ttl, "holder": holder, **described})
     assert response.status_code == 201, response.text
     session: str = response.json()["session"]
     return session

@@ -14,10 +14,12 @@ from milepost.types import (
     Clone,
     DamagedFile,
     FileCredential,
+    HistoryEntry,
     JobFile,
     JobInfo,
     JobSummary,
     KeptSnapshots,
+    Process,
     Savepoint,
     StandbyInfo,
     Verification,
@@ -51,6 +53,64 @@ def job_info(document: Document) -> JobInfo:
         handles=members.whole(document, "handles"),
         damaged=members.whole(document, "damaged"),
         now=members.time(document["now"]),
+        process=_process(document),
+    )
+
+
+def _process(document: Document) -> Process | None:
+    found = document.get("process")
+    if found is None:
+        return None
+    return Process(
+        host=members.text_or_none(found, "host"),
+        pid=None if found.get("pid") is None else members.whole(found, "pid"),
+        application=members.text_or_none(found, "application"),
+        ui=members.text_or_none(found, "ui"),
+    )
+
+
+def history(after: str | None) -> Callable[[Document], tuple[list[HistoryEntry], str | None]]:
+    """Make a reader for the page of a job's history after the token ``after``. It returns the entries, and the next
+    page's token (None on the last page). The first page also has an entry for each stored page that is damaged.
+    """
+
+    def read(document: Document) -> tuple[list[HistoryEntry], str | None]:
+        damaged = members.entries(document, "corrupt") if after is None else []
+        lost = [
+            HistoryEntry("damaged", page=members.text(each, "name"), reason=members.text(each, "reason"))
+            for each in damaged
+        ]
+        found = [_history_entry(each) for each in members.entries(document, "entries")]
+        return [*lost, *found], members.next_page(document, after)
+
+    return read
+
+
+def _history_entry(document: Document) -> HistoryEntry:
+    def number(name: str) -> int | None:
+        return None if document.get(name) is None else members.whole(document, name)
+
+    return HistoryEntry(
+        kind=members.text(document, "kind"),
+        at=members.time(document["at"]),
+        revision=members.whole(document, "revision"),
+        epoch=number("epoch"),
+        session=members.text_or_none(document, "session"),
+        holder=members.text_or_none(document, "holder"),
+        process=_process(document),
+        since=None if document.get("since") is None else members.time(document["since"]),
+        how=members.text_or_none(document, "how"),
+        by=members.text_or_none(document, "by"),
+        batch=number("batch"),
+        directory=members.text_or_none(document, "directory"),
+        replay=members.flag(document.get("replay", False)),
+        snapshot=number("snapshot"),
+        previous=number("previous"),
+        previous_batch=number("previous_batch"),
+        savepoint=members.text_or_none(document, "savepoint"),
+        source=members.text_or_none(document, "source"),
+        files=number("files"),
+        bytes=number("bytes"),
     )
 
 
@@ -87,6 +147,7 @@ def _standby(document: Document) -> StandbyInfo:
         holder=members.text_or_none(document, "holder"),
         since=None if document.get("since") is None else members.time(document["since"]),
         expires_in=members.seconds(document, "expires_in"),
+        process=_process(document),
     )
 
 

@@ -54,6 +54,9 @@ def _object(optional: tuple[str, ...] = (), /, **members: Schema) -> Schema:
 
 _SNAPSHOT: dict[str, Schema] = {"directory": _TEXT, "batch": _COUNT, "revision": _COUNT}
 _COMMIT: dict[str, Schema] = {"taken": _nullable(_TIME), "epoch": _nullable(_COUNT)}
+_PROCESS: Schema = _nullable(
+    _object(host=_nullable(_TEXT), pid=_nullable(_COUNT), application=_nullable(_TEXT), ui=_nullable(_TEXT))
+)
 _TEXTS: Schema = {"type": "array", "items": _TEXT}
 _NAMES: Schema = {"type": "array", "items": NAME_SCHEMA}
 
@@ -139,7 +142,13 @@ SCHEMAS: Final[dict[str, Schema]] = {
     ),
     "JavaException": _object(exception=_TEXT, javaClassName=_TEXT, message=_TEXT),
     "FilesRefused": _object(RemoteException={"$ref": "#/components/schemas/JavaException"}),
-    "Standby": _object(session=NAME_SCHEMA, holder=_nullable(_TEXT), since=_nullable(_TIME), expires_in=_SECONDS),
+    "Standby": _object(
+        session=NAME_SCHEMA,
+        holder=_nullable(_TEXT),
+        process=_PROCESS,
+        since=_nullable(_TIME),
+        expires_in=_SECONDS,
+    ),
     "JobInfo": _object(
         job=NAME_SCHEMA,
         state={"type": "string", "enum": ["led", "lost", "resigned", "new"]},
@@ -147,6 +156,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
         session=_nullable(NAME_SCHEMA),
         holder=_nullable(_TEXT),
         since=_nullable(_TIME),
+        process=_PROCESS,
         expires_in=_nullable(_SECONDS),
         standbys=_each("Standby"),
         standbyCount=_COUNT,
@@ -170,6 +180,51 @@ SCHEMAS: Final[dict[str, Schema]] = {
         damaged=_COUNT,
     ),
     "JobPage": _object(jobs=_each("JobSummary"), next=_nullable(_TEXT), now=_TIME),
+    "HistoryEntry": _object(
+        (
+            "epoch",
+            "session",
+            "holder",
+            "process",
+            "since",
+            "how",
+            "by",
+            "batch",
+            "directory",
+            "replay",
+            "snapshot",
+            "previous",
+            "previous_batch",
+            "savepoint",
+            "source",
+            "files",
+            "bytes",
+        ),
+        kind=_TEXT,
+        at=_TIME,
+        revision=_COUNT,
+        epoch=_COUNT,
+        session=NAME_SCHEMA,
+        holder=_TEXT,
+        process=_object(("host", "pid", "application", "ui"), host=_TEXT, pid=_COUNT, application=_TEXT, ui=_TEXT),
+        since=_TIME,
+        how=_TEXT,
+        by=_TEXT,
+        batch=_COUNT,
+        directory=_TEXT,
+        replay=_FLAG,
+        snapshot=_COUNT,
+        previous=_COUNT,
+        previous_batch=_COUNT,
+        savepoint=NAME_SCHEMA,
+        source=_TEXT,
+        files=_COUNT,
+        bytes=_COUNT,
+    ),
+    "CorruptPage": _object(name=_TEXT, reason=_TEXT),
+    "JobHistory": _object(
+        job=NAME_SCHEMA, entries=_each("HistoryEntry"), corrupt=_each("CorruptPage"), next=_nullable(_TEXT)
+    ),
     "StoreSummary": _object(
         store=NAME_SCHEMA,
         handles=_COUNT,

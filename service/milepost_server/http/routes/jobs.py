@@ -7,19 +7,21 @@ from functools import partial
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from milepost.operations.handles import GET_JOB, LIST_JOBS
+from milepost.operations.handles import GET_JOB, GET_JOB_HISTORY, LIST_JOBS
 from milepost_server.http.access.permission import may_read
 from milepost_server.http.headers import accepts, checked_name
-from milepost_server.http.openapi.documents import EPOCH_EXAMPLE, answers
+from milepost_server.http.openapi.documents import CORRUPT_EXAMPLE, EPOCH_EXAMPLE, answers
 from milepost_server.http.queries import page_of, to_token
 from milepost_server.http.replies import about, json_reply, json_response
 from milepost_server.http.requests import HttpRequest
 
 router = APIRouter(tags=["jobs"])
 
+_PROCESS = {"host": "spark-1", "pid": 4711, "application": "app-20260101115900-0007", "ui": "http://spark-1:4040"}
 _STANDBY = {
     "session": "flights-driver-2",
     "holder": "local-1@spark-2:4711",
+    "process": {**_PROCESS, "host": "spark-2", "ui": "http://spark-2:4040"},
     "since": "2026-01-01T11:58:00.000Z",
     "expires_in": 12.5,
 }
@@ -81,6 +83,7 @@ async def list_jobs(request: HttpRequest) -> Response:
                 "job": "flights",
                 "state": "led",
                 **EPOCH_EXAMPLE,
+                "process": _PROCESS,
                 "expires_in": 12.5,
                 "standbys": [_STANDBY],
                 "standbyCount": 1,
@@ -98,9 +101,57 @@ async def describe(request: HttpRequest, store: str) -> Response:
     """Return a job as a whole: the driver that leads it, those that stand by, and its snapshots.
 
     `state` is `led` while a driver holds the epoch, `lost` if its session ended before the driver resigned, `resigned`
-    if it resigned, and `new` if no driver ever led. At most 100 standbys are named; `standbyCount` counts them all.
-    `expires_in` of the job is that of the session that leads, null if none does. `now` is the time of the service.
+    if it resigned, and `new` if no driver ever led. `process` is what a client said of the process that holds its
+    session, null if it said nothing. At most 100 standbys are named; `standbyCount` counts them all. `expires_in` of
+    the job is that of the session that leads, null if none does. `now` is the time of the service.
     """
     checked_name(store, "store")
     accepts(request, "application/json")
     return json_reply(await request.operations.jobs.describe(store))
+
+
+@answers(
+    router,
+    GET_JOB_HISTORY,
+    {
+        200: (
+            "A page of the history.",
+            {
+                "job": "flights",
+                "entries": [
+                    {
+                        "kind": "batch-committed",
+                        "at": "2026-01-01T12:00:00.000Z",
+                        "revision": 42,
+                        "epoch": 3,
+                        "batch": 7,
+                        "directory": "checkpoint",
+                        "snapshot": 42,
+                    },
+                    {
+                        "kind": "epoch-granted",
+                        "at": "2026-01-01T11:59:30.000Z",
+                        "revision": 40,
+                        "epoch": 3,
+                        "session": "flights-driver-1",
+                        "holder": "local-1@spark-1:4711",
+                        "process": _PROCESS,
+                    },
+                ],
+                "corrupt": [CORRUPT_EXAMPLE],
+                "next": "NDAuMA",
+            },
+        )
+    },
+)
+async def history(request: HttpRequest, store: str) -> Response:
+    """Return what became of a job, the newest entry first: its epochs, its batches, and what people did.
+
+    An entry has the members that its `kind` needs; the others are absent. A history is bounded: the oldest entries are
+    dropped. `corrupt` names its stored pages that cannot be read, on each page of this listing.
+    """
+    checked_name(store, "store")
+    accepts(request, "application/json")
+    reply = request.operations.history.page(store, *page_of(request, GET_JOB_HISTORY))
+    body = {**reply.answer.body, "next": to_token(reply.answer.body["next"])}
+    return json_response(body, 200, about(reply.revision, reply.term))

@@ -22,17 +22,36 @@ from milepost_server.http.openapi.documents import (
     CORRUPT_EXAMPLE,
     answers,
     json_body,
+    json_schema,
     seconds,
 )
 from milepost_server.http.queries import page_of, to_token
 from milepost_server.http.replies import about, empty_reply, json_reply, json_response
 from milepost_server.http.requests import HttpRequest
+from milepost_server.model.processes import Process
 from milepost_server.model.requests.sessions import EndSession
 
 router = APIRouter(tags=["sessions"])
 
 _EXAMPLE = {"session": "flights-driver-1", "ttl": 15.0, "holder": "flights-driver"}
 MOST_HOLDER_CHARACTERS = 200
+_MOST_CHARACTERS = {"host": 255, "application": 200, "ui": 500}
+_MOST_PID = 2**31 - 1
+_PROCESS_EXAMPLE = {
+    "host": "spark-1",
+    "pid": 4711,
+    "application": "app-20260101115900-0007",
+    "ui": "http://spark-1:4040",
+}
+
+
+class NewProcess(msgspec.Struct, forbid_unknown_fields=True):
+    """What the body of a request to open a session says of the process that holds the session."""
+
+    host: str = ""
+    pid: int = 0
+    application: str = ""
+    ui: str = ""
 
 
 class NewSession(msgspec.Struct, forbid_unknown_fields=True):
@@ -41,6 +60,7 @@ class NewSession(msgspec.Struct, forbid_unknown_fields=True):
     ttl: float
     holder: str = ""
     session: str | None = None
+    process: NewProcess | None = None
 
 
 @answers(
@@ -48,11 +68,18 @@ class NewSession(msgspec.Struct, forbid_unknown_fields=True):
     OPEN_SESSION,
     {201: ("Created.", _EXAMPLE), 200: ("It lives already and is renewed.", _EXAMPLE)},
     body=json_body(
-        _EXAMPLE,
+        {**_EXAMPLE, "process": _PROCESS_EXAMPLE},
         {
             "ttl": seconds(MIN_TTL_SECONDS, MAX_TTL_SECONDS),
             "holder": {"type": "string", "maxLength": MOST_HOLDER_CHARACTERS},
             "session": {"type": "string"},
+            "process": json_schema(
+                {
+                    **{name: {"type": "string", "maxLength": most} for name, most in _MOST_CHARACTERS.items()},
+                    "pid": {"type": "integer", "format": "int64", "minimum": 0, "maximum": _MOST_PID},
+                },
+                [],
+            ),
         },
         ["ttl"],
     ),
@@ -61,7 +88,7 @@ async def open_session(request: HttpRequest) -> Response:
     """Open a session: a lease of `ttl` seconds, which keepalives renew. It is not a credential.
 
     If the service uses tokens, the session belongs to the client that opens it: no other client may use it, except an
-    administrator.
+    administrator. `process` describes the process that holds the session, for people to read.
     """
     accepts(request, "application/json")
     body = await json_of(request, NewSession)
@@ -71,8 +98,21 @@ async def open_session(request: HttpRequest) -> Response:
         raise problem(Code.INVALID_REQUEST, f"holder takes at most {MOST_HOLDER_CHARACTERS} printable characters")
     session = _id_by(one(request, Header.IDEMPOTENCY_KEY)) if body.session is None else body.session
     acting = caller(request, session)
-    reply = await request.operations.sessions.open(acting, body.ttl, body.holder, request.owner)
+    process = None if body.process is None else _checked(body.process)
+    reply = await request.operations.sessions.open(acting, body.ttl, body.holder, request.owner, process)
     return json_reply(reply, 201 if reply.answer.created else 200)
+
+
+def _checked(process: NewProcess) -> Process:
+    for name, most in _MOST_CHARACTERS.items():
+        value = getattr(process, name)
+        if len(value) > most or not value.isprintable():
+            raise problem(Code.INVALID_REQUEST, f"{name} of process takes at most {most} printable characters")
+    if not 0 <= process.pid <= _MOST_PID:
+        raise problem(Code.INVALID_REQUEST, f"pid of process takes a whole number from 0 to {_MOST_PID}")
+    if process.ui and not process.ui.startswith(("http://", "https://")):
+        raise problem(Code.INVALID_REQUEST, "ui of process takes an address that begins with http:// or https://")
+    return Process(process.host, process.pid, process.application, process.ui)
 
 
 def _id_by(key: str | None) -> str:

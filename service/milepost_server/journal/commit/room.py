@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from milepost.wire import Code
 from milepost_backends.contract import PointerStore
 from milepost_server.journal.pending import Decide
 from milepost_server.memory.view import View
+from milepost_server.model.history import page_of
 from milepost_server.model.records import Corrupt, Session, encode
 from milepost_server.model.requests.base import Request
 from milepost_server.model.requests.handles import Add, Campaign, CreateUpload, LockAll, LockHandle, Replace
@@ -114,7 +116,9 @@ def _growing_part(request: Request) -> Request:
 
 
 class GrowthCheck:
-    """Refuses requests that make the journal larger while the pointer store ``store`` is full."""
+    """Refuses requests that make the journal larger while the pointer store ``store`` is full, and enters nothing into
+    the history of a job meanwhile.
+    """
 
     def __init__(self, store: PointerStore) -> None:
         self._store = store
@@ -132,7 +136,7 @@ class GrowthCheck:
                 return decision
             seen = view.fresh()
             if (why := self._refuses(seen, request)) is None:
-                return decision
+                return decision if self._store.full is None else _without_history(decision)
             return Refused(Code.STORAGE_FULL, why, depends=max(decision.depends, seen.depends))
 
         return decided
@@ -170,6 +174,13 @@ class GrowthCheck:
                 del self._living[session]
         while self._ended and (view.session(self._ended[0]) is None or _lives(view, self._ended[0])):
             self._ended.popleft()
+
+
+def _without_history(decision: Accepted) -> Accepted:
+    """Return the decision without its entries of the history, which take room: while the pointer store is full, what
+    frees room must not need any.
+    """
+    return replace(decision, changes={key: each for key, each in decision.changes.items() if page_of(key) is None})
 
 
 def _lives(view: View, session: str) -> bool:

@@ -42,13 +42,15 @@ class Attempt:
     """One attempt at a request: the session that makes it, the idempotency key, and the number of this attempt, from 1.
 
     A request without a key cannot be retried. ``client`` is the name of the client, if the client may use only its own
-    sessions; None if it may use all sessions.
+    sessions; None if it may use all sessions. ``name`` is the name of the client, empty if it is not known: it is only
+    entered into the history.
     """
 
     session: str
     key: str | None = None
     number: int = 1
     client: str | None = None
+    name: str = ""
 
 
 LEADER = Attempt("")

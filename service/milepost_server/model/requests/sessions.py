@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from milepost_server.model.processes import Process
 from milepost_server.model.requests.base import Keeper, Request, fingerprint_of
 
 
 @dataclass(frozen=True, slots=True)
 class OpenSession(Request):
-    """Create a session that belongs to ``owner``, or renew the session that lives under this id."""
+    """Create a session that belongs to ``owner``, or renew the session that lives under this id.
+
+    A renewal without ``process`` leaves the description of the process as it is.
+    """
 
     needs_session: ClassVar[bool] = False
     keeper: ClassVar[Keeper] = Keeper.SESSION
@@ -18,9 +22,12 @@ class OpenSession(Request):
     ttl: float = 0.0
     holder: str = ""
     owner: str = ""
+    process: Process | None = None
 
     def fingerprint(self) -> str:
-        return fingerprint_of("OpenSession", self.ttl, self.holder)
+        of = self.process
+        described = () if of is None else (of.host, of.pid, of.application, of.ui)
+        return fingerprint_of("OpenSession", self.ttl, self.holder, *described)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from milepost.wire import Code
 from milepost_server.memory.view import View
+from milepost_server.model.history import SESSION_ENDED, SESSION_EXPIRED
 from milepost_server.model.records import DEPLOYMENT_KEY, Corrupt, Deployment, Session, session_key
 from milepost_server.model.requests.sessions import CreateDeployment, EndSession, ExpireSession, OpenSession
-from milepost_server.rules import guards, replays
+from milepost_server.rules import guards, history, replays
 from milepost_server.rules.answers import session_body
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers
 
@@ -34,6 +35,7 @@ def open_session(view: View, request: OpenSession, context: DecisionContext) -> 
         created_revision=context.revision,
         owner=request.owner,
         opened=context.wall,
+        process=request.process,
     )
     answer = Answer(session_body(session), created=True)
     return replays.accepted(session, request, context, answer)
@@ -42,16 +44,17 @@ def open_session(view: View, request: OpenSession, context: DecisionContext) -> 
 def _renewed(view: View, request: OpenSession, context: DecisionContext) -> Decision:
     old = view.session(request.session)
     assert isinstance(old, Session)
-    if (old.ttl, old.holder) == (request.ttl, request.holder):
+    renewed = replace(old, ttl=request.ttl, holder=request.holder, process=request.process or old.process)
+    if renewed == old:
         return Accepted(Answer(session_body(old)))
-    renewed = replace(old, ttl=request.ttl, holder=request.holder)
     return replays.accepted(renewed, request, context, Answer(session_body(renewed)))
 
 
 def end_session(view: View, request: EndSession, context: DecisionContext) -> Decision:
     """End a session, as its client asks: its locks end, and its epochs become free to campaign for."""
     session = view.acting_session(request.session)
-    return replays.accepted(replace(session, ended=context.revision), request, context, Answer())
+    entered = history.session_ended(view, session, SESSION_ENDED, context, request.attempt.name)
+    return replays.accepted(replace(session, ended=context.revision), request, context, Answer(), changes=entered)
 
 
 def expire_session(view: View, request: ExpireSession, context: DecisionContext) -> Decision:
@@ -59,7 +62,8 @@ def expire_session(view: View, request: ExpireSession, context: DecisionContext)
     session = view.session(request.session)
     if not isinstance(session, Session) or session.ended or session.created_revision != request.created_revision:
         return Accepted(Answer())
-    return Accepted(Answer(), {session_key(session.id): replace(session, ended=context.revision)})
+    entered = history.session_ended(view, session, SESSION_EXPIRED, context)
+    return Accepted(Answer(), {session_key(session.id): replace(session, ended=context.revision), **entered})
 
 
 def found(view: View, request: CreateDeployment, _: DecisionContext) -> Decision:

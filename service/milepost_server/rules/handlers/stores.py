@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from milepost.wire import Code
 from milepost_server.memory.lookup import Lookup
 from milepost_server.memory.view import View
+from milepost_server.model.history import RESIGNED
 from milepost_server.model.records import (
     Corrupt,
     Handle,
@@ -23,7 +24,7 @@ from milepost_server.model.records import (
     store_of,
 )
 from milepost_server.model.requests.handles import Campaign, Clear, LockAll, ReleaseAll, Resign, Scrub
-from milepost_server.rules import locks, replays
+from milepost_server.rules import history, locks, replays
 from milepost_server.rules.answers import epoch_body, epoch_holder, handle_body
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Inventory, Refused
 from milepost_server.rules.handlers.handles import absent, present
@@ -139,7 +140,8 @@ def campaign(view: View, request: Campaign, context: DecisionContext) -> Decisio
         epoch_since=context.wall,
         granted=context.revision,
     )
-    return replays.accepted(granted, request, context, Answer(epoch_body(view, granted), created=True))
+    entered = history.epoch_granted(view, granted, session, context)
+    return replays.accepted(granted, request, context, Answer(epoch_body(view, granted), created=True), changes=entered)
 
 
 def resign(view: View, request: Resign, context: DecisionContext) -> Decision:
@@ -156,7 +158,8 @@ def resign(view: View, request: Resign, context: DecisionContext) -> Decision:
             {"current": store.epoch, "holder": holder.holder},
         )
     resigned = replace(store, epoch_session=None, epoch_session_created=0, epoch_since=None)
-    return replays.accepted(resigned, request, context, Answer())
+    entered = history.epoch_ended(view, store, holder, RESIGNED, context, request.attempt.name)
+    return replays.accepted(resigned, request, context, Answer(), changes=entered)
 
 
 HANDLERS: Final[Handlers] = {

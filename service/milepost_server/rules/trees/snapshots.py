@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from milepost.wire import Code
 from milepost_server.memory.view import View
+from milepost_server.model.history import CLONED, ROLLED_BACK, SAVEPOINT_DROPPED, SAVEPOINT_MADE
 from milepost_server.model.paths import parent_of
 from milepost_server.model.records import Corrupt, Store, handle_key
 from milepost_server.model.requests.trees import CloneTree, DropSavepoint, MakeSavepoint, RollBack
@@ -22,7 +23,7 @@ from milepost_server.model.trees import (
     TreePath,
     TreeSnapshot,
 )
-from milepost_server.rules import guards, replays
+from milepost_server.rules import guards, history, replays
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Refused
 from milepost_server.rules.handlers.handles import replaced_handle
 from milepost_server.rules.trees.visibility import TooManyTombstones, visible, visible_at, visible_below
@@ -39,16 +40,16 @@ def change_tree(
     tree = record or Tree(store.name)
     match request:
         case MakeSavepoint():
-            return _make_savepoint(store, tree, request, context)
+            return _make_savepoint(view, store, tree, request, context)
         case DropSavepoint():
-            return _drop_savepoint(store, tree, request, context)
+            return _drop_savepoint(view, store, tree, request, context)
         case RollBack():
             return _roll_back(view, store, tree, request, context)
         case CloneTree():
             return _clone(view, store, tree, request, context)
 
 
-def _make_savepoint(store: Store, tree: Tree, request: MakeSavepoint, context: DecisionContext) -> Decision:
+def _make_savepoint(view: View, store: Store, tree: Tree, request: MakeSavepoint, context: DecisionContext) -> Decision:
     """Make a savepoint of the snapshot at a revision, or of the newest one; repeating the request is no error.
 
     A snapshot may have several savepoints.
@@ -76,15 +77,19 @@ def _make_savepoint(store: Store, tree: Tree, request: MakeSavepoint, context: D
             Code.TOO_MANY_REQUESTS, f"{store.name!r} has {len(tree.savepoints)} savepoints, which is the most"
         )
     answer = Answer({"revision": savepoint.revision}, created=True)
-    return replays.accepted(replace(tree, savepoints=(*tree.savepoints, savepoint)), request, context, answer)
+    entered = history.act(view, request, SAVEPOINT_MADE, context, **_about(savepoint), savepoint=savepoint.name)
+    made = replace(tree, savepoints=(*tree.savepoints, savepoint))
+    return replays.accepted(made, request, context, answer, changes=entered)
 
 
-def _drop_savepoint(store: Store, tree: Tree, request: DropSavepoint, context: DecisionContext) -> Decision:
+def _drop_savepoint(view: View, store: Store, tree: Tree, request: DropSavepoint, context: DecisionContext) -> Decision:
     savepoints = tuple(savepoint for savepoint in tree.savepoints if savepoint.name != request.savepoint)
     if savepoints == tree.savepoints:
         return Refused(Code.NOT_EXIST, f"the tree of {store.name!r} has no savepoint {request.savepoint!r}")
     left = replace(tree, savepoints=savepoints, stale=bool(tree.manifests or tree.compacting))
-    return replays.accepted(left, request, context, Answer())
+    dropped = next(savepoint for savepoint in tree.savepoints if savepoint.name == request.savepoint)
+    entered = history.act(view, request, SAVEPOINT_DROPPED, context, **_about(dropped), savepoint=dropped.name)
+    return replays.accepted(left, request, context, Answer(), changes=entered)
 
 
 def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context: DecisionContext) -> Decision:
@@ -126,16 +131,34 @@ def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context:
         passed_over=(*tree.passed_over, *later, *_as_it_is(tree, context.revision - 1))[-MOST_SNAPSHOTS:],
         compacting=0,
     )
+    kept: tuple[TreeSnapshot | Savepoint, ...] = (*tree.savepoints, *tree.passed_over, *tree.snapshots)
+    target = next(each for each in reversed(kept) if each.revision == request.revision)
+    newest = max(tree.snapshots, key=lambda each: each.revision, default=None)
+    entered = history.act(
+        view,
+        request,
+        ROLLED_BACK,
+        context,
+        **_about(target),
+        epoch=request.epoch or 0,
+        previous=newest.revision if newest else 0,
+        previous_batch=newest.batch if newest else None,
+    )
     if request.replace is None:
-        return replays.accepted(back, request, context, Answer({"revision": request.revision}))
+        return replays.accepted(back, request, context, Answer({"revision": request.revision}), changes=entered)
     if dead := guards.session_lives(view, request.session, context):
         return dead
     replaced = replaced_handle(view, store, request.replace, context)
     if isinstance(replaced, Refused):
         return replaced
     answer = Answer({"revision": request.revision, "version": replaced.handle.version})
-    changes = {handle_key(store.name, replaced.handle.name): replaced.handle, **replaced.changes}
+    changes = {handle_key(store.name, replaced.handle.name): replaced.handle, **replaced.changes, **entered}
     return replays.accepted(back, request, context, answer, changes=changes, discards=(replaced.old_blob,))
+
+
+def _about(snapshot: TreeSnapshot | Savepoint) -> dict[str, Any]:
+    """Return the members of an entry of the history that name a snapshot."""
+    return {"snapshot": snapshot.revision, "batch": snapshot.batch, "directory": snapshot.directory}
 
 
 def _as_it_is(tree: Tree, revision: int) -> tuple[TreeSnapshot, ...]:
@@ -166,7 +189,18 @@ def _clone(view: View, store: Store, tree: Tree, request: CloneTree, context: De
         snapshots=() if request.snapshot is None else (replace(request.snapshot, revision=context.revision),),
     )
     answer = Answer({"files": request.files, "bytes": request.bytes}, created=True)
-    return replays.accepted(begun, request, context, answer)
+    entered = history.act(
+        view,
+        request,
+        CLONED,
+        context,
+        **(_about(begun.snapshots[0]) if begun.snapshots else {}),
+        epoch=request.epoch or 0,
+        source=request.original,
+        files=request.files,
+        bytes=request.bytes,
+    )
+    return replays.accepted(begun, request, context, answer, changes=entered)
 
 
 def _is_dead(view: View, store: Store, tree: Tree) -> bool:

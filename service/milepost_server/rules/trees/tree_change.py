@@ -14,7 +14,7 @@ from milepost_server.model.paths import commit_of, path_key
 from milepost_server.model.records import Store, Stored, tree_key
 from milepost_server.model.requests.trees import TreeRequest
 from milepost_server.model.trees import MOST_SNAPSHOTS, Entry, RangeTombstone, Tree, TreePath, TreeSnapshot
-from milepost_server.rules import replays
+from milepost_server.rules import history, replays
 from milepost_server.rules.decisions import Accepted, Answer, DecisionContext
 from milepost_server.rules.trees.visibility import deleted_at, is_shown, rolled_back
 
@@ -31,6 +31,7 @@ class TreeChange:
         self._store = store
         self._context = context
         self._records: dict[str, TreePath] = {}
+        self._batches: list[tuple[str, int, Entry]] = []
 
     def begin(self, path: str, entry: Entry) -> None:
         """Put an entry at a path, and delete the entry that was there. If the path is the file by which Spark commits a
@@ -40,6 +41,7 @@ class TreeChange:
         committed = None if entry.directory else commit_of(path)
         if committed is not None:
             self._take_snapshot(*committed, entry.modified)
+            self._batches.append((*committed, entry))
 
     def end(self, path: str, *, shared: bool = False) -> None:
         """Delete the entry at a path. ``shared`` is True for the source of a rename, since the blob is named under
@@ -71,6 +73,11 @@ class TreeChange:
                 changes[key] = None
         if self.tree is not self._unchanged:
             changes[tree_key(self._store.name)] = self.tree
+        for directory, batch, entry in self._batches:
+            if entry.moved_from in ("", request.path):  # not a file of a renamed directory, which was committed before
+                changes |= history.batch_committed(
+                    self._view, self._unchanged, directory, batch, entry.epoch, self._context
+                )
         return Accepted(answer, changes, discards=unnamed(self._view, self._store.name, self._records))
 
     def _with(self, path: str, *begun: Entry, shared: bool = False) -> TreePath:

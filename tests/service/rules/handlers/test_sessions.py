@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from milepost.wire import Code, Outcome
+from milepost_server.model.processes import Process
 from milepost_server.model.records import KEPT_KEYS, Corrupt, session_key
 from milepost_server.model.requests.base import LEADER, Attempt, Request
 from milepost_server.model.requests.handles import (
@@ -49,6 +50,16 @@ def test_a_session_is_created_then_renewed() -> None:
     other = bench.accepted(OpenSession(Attempt("s"), ttl=30.0, holder="driver"))
     assert (other.answer.created, other.answer.body["ttl"]) == (False, 30.0)
     assert (bench.session("s").created_revision, bench.session("s").ttl) == (created_revision, 30.0)
+
+
+def test_a_renewal_without_a_process_leaves_that_of_the_session() -> None:
+    bench = Bench()
+    first, second = Process("spark-1", 4711, "app-7", "http://spark-1:4040"), Process("spark-2")
+    bench.done(OpenSession(Attempt("s"), 10.0, "driver", process=first))
+    assert bench.accepted(OpenSession(Attempt("s"), 10.0, "driver")).changes == {}
+    assert bench.session("s").process == first
+    bench.done(OpenSession(Attempt("s"), 10.0, "driver", process=second))
+    assert bench.session("s").process == second
 
 
 def test_a_renewal_is_applied_once() -> None:

@@ -43,6 +43,7 @@ from milepost_server.rules.decide import decide
 from milepost_server.rules.decisions import Accepted, Decision, DecisionContext, Refused
 from milepost_server.rules.trees.manifests import is_compactable, merged, no_longer_named, packed
 from milepost_server.rules.trees.visibility import visible, visible_at
+from tests.service.rules import history
 
 EXPLORED = int(os.environ.get("MILEPOST_EXPLORE", "0"))
 """So many examples, other ones each time; 0 stands for the same two hundred each time."""
@@ -556,6 +557,10 @@ class TreesAgainstModel(RuleBasedStateMachine):
                 found[record.path] = self._content(entry)
         assert found == self.model.files
         assert self._handle().blob == self.model.record
+
+    @invariant()
+    def the_history_is_in_order(self) -> None:
+        history.check(self.view, self._records()[0])
 
     @invariant()
     def cuts_show_what_was_there(self) -> None:
