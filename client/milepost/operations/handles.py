@@ -137,6 +137,7 @@ LIST_JOBS = operation(
     {Code.NOT_ACCEPTABLE, Code.INVALID_REQUEST},
     summary="The jobs",
     answer="JobPage",
+    query=PAGED,
 )
 GET_JOB_HISTORY = read(
     "getJobHistory",

@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from milepost.wire import Code, Outcome
+from milepost_server.model.history import ACTS, page_key
 from milepost_server.model.records import KEPT_KEYS, Corrupt, Handle, handle_key, tree_key
 from milepost_server.model.requests.base import LEADER, Attempt, BlobRef
 from milepost_server.model.requests.handles import Add, ReleaseHandle, Remove, Replace
@@ -70,7 +71,7 @@ def test_files_and_handle_go_back_in_one_commit(bench: Bench) -> None:
     before, revision = handle(bench), first(bench)
     decision = bench.ask(both(bench))
     assert isinstance(decision, Accepted)
-    assert decision.changes.keys() == {handle_key(STORE, "job"), tree_key(STORE)}
+    assert decision.changes.keys() == {handle_key(STORE, "job"), tree_key(STORE), page_key(STORE, ACTS, 1)}
     after = handle(bench)
     assert decision.answer.body == {"revision": revision, "version": after.version}
     assert after.version not in ("", before.version)
