@@ -30,6 +30,7 @@ from milepost_server.http.page import routes as page
 from milepost_server.http.requests import Context
 from milepost_server.http.routes import (
     credentials,
+    events,
     files,
     handles,
     health,
@@ -61,6 +62,7 @@ _ROUTERS = (
     states.router,
     states.uploads,
     stores.router,
+    events.router,
     snapshots.router,
     files.router,
     lookups.router,
@@ -199,6 +201,7 @@ def application(
         pointers=deployment.pointers,
         blobs=deployment.blobs,
         advertise=deployment.advertise,
+        heartbeat_seconds=settings.heartbeat_seconds,
         access=access,
         hosts=hosts or Hosts(deployment.advertise),
         connections=connections or Connections(),

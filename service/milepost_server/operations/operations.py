@@ -23,6 +23,7 @@ from milepost_server.operations.stores import StoreOperations
 from milepost_server.operations.trees import TreeOperations
 from milepost_server.operations.uploads import UploadOperations
 from milepost_server.operations.verification import Verification
+from milepost_server.operations.watching import WatchOperations
 from milepost_server.replica.replica import Replica
 from milepost_server.replica.submitter import Reply
 
@@ -49,6 +50,7 @@ class Operations:
     stores: StoreOperations
     trees: TreeOperations
     uploads: UploadOperations
+    watching: WatchOperations
 
 
 def operations_of(replica: Replica) -> Operations:
@@ -102,6 +104,7 @@ def operations_of(replica: Replica) -> Operations:
         stores=StoreOperations(journal, replica.loop_time, submitter),
         trees=trees,
         uploads=uploads,
+        watching=WatchOperations(journal),
     )
 
 
