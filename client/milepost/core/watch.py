@@ -48,7 +48,7 @@ class StoreReading:
     epoch_revision: int = 0
     tree_revision: int = 0
     taken: list[Snapshot] = field(default_factory=list)
-    """The snapshots of the newest revision of which an event was taken in."""
+    """The snapshots of the newest revision with an event ``snapshot-taken``."""
 
     @property
     def revision(self) -> int:
@@ -56,7 +56,9 @@ class StoreReading:
         return min(self.epoch_revision, self.tree_revision, *(revision for _, revision in self.pages))
 
     def apply(self, event: StoreEvent) -> list[StoreEvent]:
-        """Take an event in, and return what of it is news: nothing if what was read reflects the event already."""
+        """Apply an event to the reading, and return the events to emit: none if the reading reflects the event
+        already.
+        """
         if event.type == "cleared":
             return self._clear(event)
         if event.type in _HANDLES:
@@ -95,8 +97,8 @@ class StoreReading:
         return True
 
     def _clear(self, event: StoreEvent) -> list[StoreEvent]:
-        """Take in that all handles are gone. If some pages of handles were read before and some after that, the handles
-        of the earlier ones are removed one by one.
+        """Remove all handles that were read before the event. If some pages of handles were read after the event, the
+        handles of the other pages are removed by one event each.
         """
         gone = {name: each for name, each in self.handles.items() if event.revision > self._read_at(name)}
         self.handles = {name: each for name, each in self.handles.items() if name not in gone}

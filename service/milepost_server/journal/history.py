@@ -224,7 +224,7 @@ class Watch:
         """
         log = self._log
         if self._number < log.evicted:
-            raise EventsGone("the client reads more slowly than events come")
+            raise EventsGone("the events after the place of the client are gone")
         begin = self._number - log.evicted
         taken = list(islice(log.events, begin, begin + most))
         self._number += len(taken)

@@ -15,9 +15,11 @@ from milepost_server.operations.handles import store_in
 from milepost_server.rules.events import Event
 
 MOST_WATCHES: Final = 4096
-MOST_WATCHES_OF_CLIENT: Final = 1024
-"""The most watches at the same time, of all clients together and of one client. A deployment without tokens counts the
-watches of each address.
+"""The most watches of all clients at the same time. A server with few connections has fewer (`Connections`)."""
+
+_CLIENTS_PART: Final = 4
+"""The most watches of one client are the most of all clients divided by this number. A deployment without tokens counts
+the watches of each address.
 """
 
 _BATCH: Final = 64
@@ -80,18 +82,16 @@ class StoreWatch:
         try:
             return watch.take(_BATCH)
         except EventsGone as error:
-            raise WatchEnded("too-slow") from error
+            raise WatchEnded("compacted") from error
 
 
 class WatchOperations:
     """Opens watches, and bounds their number."""
 
-    def __init__(
-        self, journal: Journal, *, most: int = MOST_WATCHES, most_of_client: int = MOST_WATCHES_OF_CLIENT
-    ) -> None:
+    def __init__(self, journal: Journal, most: int = MOST_WATCHES) -> None:
         self._journal = journal
         self._most = most
-        self._most_of_client = most_of_client
+        self._most_of_client = max(1, most // _CLIENTS_PART)
         self._open: Counter[str] = Counter()
 
     @contextmanager

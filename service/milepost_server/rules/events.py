@@ -47,8 +47,8 @@ class TooManyEvents(Exception):
 class Event(msgspec.Struct, frozen=True, gc=False):
     """One event of a store, made by the change to ``revision``. ``data`` is a JSON object.
 
-    The last event of the change, which is usually the only one, has the index `LAST`, the others count from 0. So who
-    knows the last event of a change knows all of the revision.
+    The last event of the change, which is usually the only one, has the index `LAST`; the others count from 0. A client
+    that got the last event of a change has all events of its revision.
 
     Python's garbage collector ignores events (``gc=False``), as it does records.
     """
