@@ -9,9 +9,10 @@ from milepost.core.body import State
 from milepost.core.objects import NotPicklable, store_repr
 from milepost.core.progress import Progress
 from milepost.core.store import StoreOperations
+from milepost.core.watch import wait_for, watch
 from milepost.drivers.blocking import BlockingDriver
 from milepost.files import JobFiles
-from milepost.types import CorruptHandle, Epoch, FileCredential, Handle, LockedHandles, Removal
+from milepost.types import CorruptHandle, Epoch, FileCredential, Handle, LockedHandles, Removal, StoreEvent
 from milepost.wire import MAX_PAGE
 
 
@@ -212,6 +213,27 @@ class StateHandleStore(NotPicklable):
     def current_epoch(self, *, timeout: float | None = None) -> Epoch:
         """Return the store's current epoch, whichever session holds it; `epoch` is the epoch of this object."""
         return self._driver.run(self._operations.current_epoch(timeout))
+
+    def watch(
+        self, *, after: str | int | None = None, existing: bool = False, timeout: float | None = None
+    ) -> Iterator[StoreEvent]:
+        """Iterate over what happens in the store from now on, in the order of the revisions, each event once. The
+        iteration ends ``timeout`` seconds after the store was first read; None means never. An outage or a fail-over
+        does not end it.
+
+        With ``existing``, there is first an event for each handle, epoch, snapshot and savepoint that exists. If the
+        service does not know all events, which may be so after a crash of its leader, the client reads the store anew
+        and makes events of the differences; these have no ``id``. With ``after``, the ``id`` of an earlier event or the
+        revision of an answer, the iteration begins there, and raises `Compacted` if the events are not known. Raises
+        `AccessDenied` once the client may not read the store any more.
+        """
+        return self._driver.stream(watch(self._operations, after, existing, timeout))
+
+    def wait_for(self, name: str, other_than: str | None = None, *, timeout: float | None = None) -> Handle:
+        """Wait until the handle exists with another version than ``other_than``, and return its record. Raises
+        `DeadlineExceeded` after ``timeout`` seconds.
+        """
+        return self._driver.run(wait_for(self._operations, name, other_than, timeout))
 
     def file_credential(self, *, timeout: float | None = None) -> FileCredential | None:
         """Return the credential with which Hadoop reaches this store's files under the epoch that this session holds.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 __all__ = [
     "Handle",
@@ -30,6 +31,7 @@ __all__ = [
     "JobSummary",
     "HistoryEntry",
     "StoreSummary",
+    "StoreEvent",
     "Status",
     "SteppedDown",
 ]
@@ -454,6 +456,28 @@ class StoreSummary:
     since: datetime | None = None
     snapshot: Snapshot | None = None
     damaged: int | None = None
+
+
+@dataclass(frozen=True)
+class StoreEvent:
+    """One committed change of a store, as `docs/wire.md` lists them.
+
+    ``type`` is, for example, ``added``, ``replaced`` or ``removed``; ``name``, ``version`` and ``epoch`` are those of
+    the handle, and None for an event that has none. ``revision`` orders all events, and ``id`` is the place from which
+    a watch goes on. ``data`` has all members of the event.
+
+    ``id`` is None for an event that the client made itself, from the difference between two readings, because the
+    service did not know what had happened. Several changes of one handle may be one such event, of the revision at
+    which the store was read.
+    """
+
+    type: str
+    revision: int
+    id: str | None
+    name: str | None = None
+    version: str | None = None
+    epoch: int | None = None
+    data: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)

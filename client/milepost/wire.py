@@ -31,6 +31,10 @@ MIN_TTL_SECONDS: Final = 1
 MAX_TTL_SECONDS: Final = 3600
 MAX_WAIT_SECONDS: Final = 60
 MAX_PAGE: Final = 1000
+HEARTBEAT_SECONDS: Final = 5.0
+"""A stream of events is silent for this many seconds at most: then the service sends the place that the client has
+reached.
+"""
 UNSEEN: Final = re.compile("[\x00-\x1f\x7f]")
 """The control characters, which the path of a file must not contain."""
 STATE_METADATA: Final = re.compile(r"(?:.*/)?_metadata/v2/\d+")

@@ -31,6 +31,7 @@ from milepost_server.http.page import routes as page
 from milepost_server.http.requests import Context
 from milepost_server.http.routes import (
     credentials,
+    events,
     files,
     handles,
     health,
@@ -49,6 +50,7 @@ from milepost_server.http.webhdfs.datanode.data_node import DataNode
 from milepost_server.http.webhdfs.datanode.data_nodes import DataNodeRegistry, DataNodes
 from milepost_server.http.webhdfs.datanode.peer import Peer, announce
 from milepost_server.operations.operations import operations_of
+from milepost_server.operations.watching import MOST_WATCHES
 from milepost_server.replica.leader_locator import LeaderLocator
 from milepost_server.replica.probes import Probes
 from milepost_server.replica.replica import Replica
@@ -62,6 +64,7 @@ _ROUTERS = (
     states.router,
     states.uploads,
     stores.router,
+    events.router,
     snapshots.router,
     files.router,
     lookups.router,
@@ -158,7 +161,9 @@ def application(
     Kubernetes are not accepted.
     """
     leader_locator = LeaderLocator(replica.election, deployment.advertise, replica.clock)
-    operations, settings = operations_of(replica), replica.settings
+    connections = connections or Connections()
+    operations = operations_of(replica, min(MOST_WATCHES, connections.most_streams))
+    settings = replica.settings
     key = SharedKey(replica.blobs, replica.pointers)
     peer = Peer(key, replica.clock, cache(public_authorities) if certificates is None else certificates.for_replicas)
     data_node = DataNode(
@@ -201,9 +206,10 @@ def application(
         pointers=deployment.pointers,
         blobs=deployment.blobs,
         advertise=deployment.advertise,
+        heartbeat_seconds=settings.heartbeat_seconds,
         access=access,
         hosts=hosts or Hosts(deployment.advertise),
-        connections=connections or Connections(),
+        connections=connections,
         certified_only=certificates is not None and certificates.demanded,
     )
     return create_app(context)

@@ -10,8 +10,9 @@ from milepost.core.body import AsyncState
 from milepost.core.objects import NotPicklable, store_repr
 from milepost.core.progress import Progress
 from milepost.core.store import StoreOperations
+from milepost.core.watch import wait_for, watch
 from milepost.drivers.asynchronous import AsyncDriver
-from milepost.types import CorruptHandle, Epoch, FileCredential, Handle, LockedHandles, Removal
+from milepost.types import CorruptHandle, Epoch, FileCredential, Handle, LockedHandles, Removal, StoreEvent
 from milepost.wire import MAX_PAGE
 
 
@@ -210,6 +211,21 @@ class AsyncStateHandleStore(NotPicklable):
         the epoch under which this object writes.
         """
         return await self._driver.run(self._operations.current_epoch(timeout))
+
+    def watch(
+        self, *, after: str | int | None = None, existing: bool = False, timeout: float | None = None
+    ) -> AsyncIterator[StoreEvent]:
+        """Iterate over what happens in the store from now on, in the order of the revisions, each event once. The
+        iteration ends ``timeout`` seconds after the store was first read; None means never. The arguments and errors
+        are those of `milepost.StateHandleStore.watch`.
+        """
+        return self._driver.stream(watch(self._operations, after, existing, timeout))
+
+    async def wait_for(self, name: str, other_than: str | None = None, *, timeout: float | None = None) -> Handle:
+        """Wait until the handle exists with another version than ``other_than``, and return its record. Raises
+        `DeadlineExceeded` after ``timeout`` seconds.
+        """
+        return await self._driver.run(wait_for(self._operations, name, other_than, timeout))
 
     async def file_credential(self, *, timeout: float | None = None) -> FileCredential | None:
         """Return the credential with which Hadoop reaches this store's files under the epoch that this session holds.

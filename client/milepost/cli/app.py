@@ -14,6 +14,7 @@ import milepost
 from milepost.cli.backup.commands import backup, restore
 from milepost.cli.config import config
 from milepost.cli.contexts import Given
+from milepost.cli.events import events
 from milepost.cli.expire import expire
 from milepost.cli.files import files
 from milepost.cli.fsck import fsck
@@ -65,7 +66,7 @@ def application() -> typer.Typer:
     for command in (status, ls):
         app.command()(command)
     app.command("show")(show_handle)
-    for command in (get, put, rm, lock, release, epochs, expire, backup, restore, fsck, step_down):
+    for command in (get, put, rm, lock, release, epochs, events, expire, backup, restore, fsck, step_down):
         app.command()(command)
     app.add_typer(sessions, name="sessions")
     app.add_typer(jobs, name="jobs")

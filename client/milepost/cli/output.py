@@ -35,6 +35,21 @@ def show_all(context: typer.Context, records: Iterable[Any], columns: tuple[str,
         typer.echo(_table([tuple(column.upper() for column in columns), *([row[c] for c in columns] for row in rows)]))
 
 
+def show_each(context: typer.Context, records: Iterable[Any], columns: tuple[str, ...]) -> None:
+    """Print each record as soon as it comes: its ``columns`` in a line, or all its fields as a line of JSON or a
+    document of YAML.
+    """
+    form: Form = context.obj.form
+    for record in records:
+        fields = _plain(record)
+        if form is Form.JSON:
+            typer.echo(json.dumps(fields, default=str))
+        elif form is Form.YAML:
+            typer.echo(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, explicit_start=True), nl=False)
+        else:
+            typer.echo("  ".join(_cell(fields[column]) for column in columns))
+
+
 def report(context: typer.Context, sentence: str, **fields: Any) -> None:
     """Print the result of a change: ``sentence``, or ``fields`` if the user wants JSON or YAML."""
     if not _structured(context, fields):

@@ -111,10 +111,10 @@ WATCH_STORE = operation(
     "GET",
     f"{STORE}/events",
     Right.READ,
-    {Code.COMPACTED, Code.NOT_SUPPORTED},
+    {Code.COMPACTED, Code.NOT_ACCEPTABLE, Code.INVALID_REQUEST, Code.CORRUPT, Code.TOO_MANY_REQUESTS},
     summary="Watch a store",
     takes=("Last-Event-ID",),
-    query={"after": "Resume behind this revision."},
+    query={"after": "Begin after this revision, or after the event with this id."},
 )
 
 # Epochs, the fencing tokens of drivers.

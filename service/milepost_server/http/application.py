@@ -98,7 +98,7 @@ class Application:
                 status = response.status_code
                 await response(scope, receive, send)
         finally:
-            seconds = clock() - started
+            seconds = (request.begun or clock()) - started
             self._context.metrics.note(scope["method"], status, seconds)
             # A heartbeat that succeeds is not logged: each data node sends one every two seconds.
             is_heartbeat = path == HEARTBEAT_DATA_NODE.path and status == 200

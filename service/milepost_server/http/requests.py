@@ -31,7 +31,8 @@ class Context:
 
     ``clock`` returns monotonic seconds. A client may send nothing for ``idle_seconds`` inside of a request, and for
     ``file_idle_seconds`` inside of the bytes of a file. ``pointers`` and ``blobs`` are URLs without secrets, for the
-    status page, and ``advertise`` is the URL at which others reach this replica. ``hosts`` checks the header Host if
+    status page, and ``advertise`` is the URL at which others reach this replica. A stream of events is silent for
+    ``heartbeat_seconds`` at most. ``hosts`` checks the header Host if
     there are no tokens; None accepts every name. ``certified_only`` says whether clients must present a certificate.
     """
 
@@ -50,6 +51,7 @@ class Context:
     pointers: str
     blobs: str
     advertise: str
+    heartbeat_seconds: float
     access: AccessLog | None = None
     hosts: Hosts | None = None
     certified_only: bool = False
@@ -103,6 +105,10 @@ class HttpRequest(requests.Request):
         """The name of the request in the audit log, empty if the audit log omits it."""
         self.detail = ""
         """The detail in the audit log, beside the request's path."""
+        self.begun: float | None = None
+        """The monotonic time at which an answer began that has no end of its own, up to which the log and the metrics
+        count its seconds; None for any other answer.
+        """
 
     @property
     def token_name(self) -> str:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from milepost_backends.contract import Head
 from milepost_server.journal.commit.groups import Group
 from milepost_server.journal.commit.room import SizeLimit
+from milepost_server.journal.history import EventHistory
 from milepost_server.journal.loading import Loaded
 from milepost_server.journal.proof import Proof
 from milepost_server.memory.state import State
@@ -38,6 +39,8 @@ class JournalMemory:
         self.name = name
         self.head = Head(name, 0, 0, "")
         self.view = View(State())
+        self.history = EventHistory(0)
+        """The events of the groups that this process committed under its current or last leadership."""
         self.proof = Proof()
         self.size_limit = SizeLimit(None)
         self.unwritten: set[str] = set()
@@ -48,13 +51,18 @@ class JournalMemory:
         self._epoch_floor = epoch_floor
         self._most_uploads = most_uploads
 
-    def begin(self, loaded: Loaded, head: Head, most_bytes: int | None) -> None:
+    def begin(self, loaded: Loaded, head: Head, most_bytes: int | None, known_from: int) -> None:
         """Begin a leadership with the records that were loaded under ``head``, and forget all earlier ones.
 
-        ``most_bytes`` bounds the size of all records together; None sets no limit.
+        ``most_bytes`` bounds the size of all records together; None sets no limit. No change was committed between the
+        revision ``known_from`` and ``head``. A take-over raises the revision by one, so that is usually the revision
+        right before that of ``head``.
         """
         self.head = head
         self.view = View(loaded.state)
+        self.history.end()
+        self.history = EventHistory(known_from)
+        self.history.move(head.revision)
         self.proof = loaded.proof
         self.size_limit = SizeLimit(most_bytes)
         self.size_limit.taken = loaded.size
@@ -110,6 +118,8 @@ class JournalMemory:
         """Show the changes of a committed group to readers. For requests in the group whose answer lists a whole store
         (`Inventory`), take a snapshot of the records right after the group.
         """
+        changes = ((member.revision, member.accepted.changes) for member in group.members)
+        self.history.commit(self.view.state, changes, group.revision)
         self.view.commit(group.number)
         for member in group.members:
             if member.accepted.inventory is not None:
@@ -129,11 +139,14 @@ class JournalMemory:
             self.commit(group)
         self.view.discard_in_flight()
 
-    def resolve(self, head: Head, unwritten: Sequence[str]) -> None:
+    def resolve(self, head: Head, unwritten: Sequence[str], *, found: bool) -> None:
         """Note that the pointer store has the same records as memory under ``head``, except for those with the keys
-        ``unwritten``.
+        ``unwritten``. ``found`` is whether memory took records from the pointer store, which are no event.
         """
         self.head = head
+        self.history.move(head.revision)
+        if found:
+            self.history.break_off(head.revision)
         self.unwritten = set(unwritten)
         self._ages.note(self._clock(), head.revision)
         self.name_damage()

@@ -24,6 +24,7 @@ from milepost_server.operations.stores import StoreOperations
 from milepost_server.operations.trees import TreeOperations
 from milepost_server.operations.uploads import UploadOperations
 from milepost_server.operations.verification import Verification
+from milepost_server.operations.watching import MOST_WATCHES, WatchOperations
 from milepost_server.replica.replica import Replica
 from milepost_server.replica.submitter import Reply
 
@@ -51,10 +52,13 @@ class Operations:
     stores: StoreOperations
     trees: TreeOperations
     uploads: UploadOperations
+    watching: WatchOperations
 
 
-def operations_of(replica: Replica) -> Operations:
-    """Return the operations on the journal and the blobs of a replica."""
+def operations_of(replica: Replica, most_watches: int = MOST_WATCHES) -> Operations:
+    """Return the operations on the journal and the blobs of a replica, with ``most_watches`` watches at the same
+    time.
+    """
     journal, blobs, submitter = replica.journal, replica.blobs, replica.submitter
     clock, settings = replica.clock, replica.settings
     uploads = UploadOperations(
@@ -106,6 +110,7 @@ def operations_of(replica: Replica) -> Operations:
         stores=StoreOperations(journal, replica.loop_time, submitter),
         trees=trees,
         uploads=uploads,
+        watching=WatchOperations(journal, most_watches),
     )
 
 

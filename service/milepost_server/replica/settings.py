@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from milepost.wire import HEARTBEAT_SECONDS
 from milepost_server.journal import JournalSettings
 from milepost_server.model.records import KEPT_KEYS_SECONDS
 
@@ -55,6 +56,8 @@ class Settings:
 
     ``download_seconds``: how long the URL that a reader is redirected to is valid.
 
+    ``heartbeat_seconds``: how long a stream of events may be silent before the client is sent its place.
+
     The other settings are the intervals of the leader's background tasks.
     """
 
@@ -77,4 +80,5 @@ class Settings:
     compact_after_seconds: float = KEPT_KEYS_SECONDS
     upload_seconds: float = 900.0
     download_seconds: float = 300.0
+    heartbeat_seconds: float = HEARTBEAT_SECONDS
     journal: JournalSettings = field(default_factory=JournalSettings)

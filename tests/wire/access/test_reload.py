@@ -16,6 +16,7 @@ import pytest
 from testbed.server import ServerProcess
 from tests.support.servers.certificates import Certificates
 from tests.wire.support.api import Api, connect, problem, until
+from tests.wire.support.events import watching
 from tests.wire.support.under_load import Load
 from tests.wire.webhdfs.hadoop import Tree, refused
 
@@ -174,3 +175,16 @@ def test_who_reads_the_hashed_file_can_make_no_credential_of_it(
         until(lambda: status(server, f"{NEW}-2") == 200, "the tokens are read")
         answer = bare.post("/oauth2/token", data={"grant_type": "client_credentials", **forged})
         assert answer.status_code == 200  # the forgery was made well: with the token itself in the file it is one
+
+
+def test_a_stream_of_events_ends_with_its_token(server: ServerProcess, secret: Secret) -> None:
+    with bearing(server, KEPT) as kept, bearing(server, OLD) as old:
+        api = Api.on(kept, "s")
+        with watching(old, "s") as stream:
+            api.added("h")
+            assert stream.next().data["name"] == "h"
+            secret.put(f"kept {KEPT} writer=*")
+            event = stream.next()
+            assert (event.type, event.data) == ("end", {"reason": "unauthenticated"})
+            assert stream.block() is None
+        problem(old.get("/v1/stores/s/events"), 401, "unauthenticated")

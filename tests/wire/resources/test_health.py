@@ -175,7 +175,3 @@ def test_uploads_are_not_supported_where_blobs_cannot_sign(api: Api) -> None:
     sent = {**upload, "If-Match": f'"{version}"'}
     problem(api.call("PUT", "/handles/a", json=reference, headers=sent), 404, "upload-unknown")
     assert api.everything() == before
-
-
-def test_watching_is_not_supported_yet(api: Api) -> None:
-    problem(api.call("GET", "/events"), 501, "not-supported")

@@ -38,6 +38,11 @@ _BODIES_PART: Final = 3
 bodies together with their connections take two thirds of the room at most.
 """
 
+_STREAMS_PART: Final = 4
+"""The most streams of events are the most connections divided by this number: a stream keeps its connection for as long
+as it lasts, and leaves room for requests.
+"""
+
 HELD_BYTES: Final = 1024 * 1024
 """The most bytes of one body that are in memory, if blobs are stored as files. S3 takes parts of 5 MiB, and HDFS parts
 of 8 MiB.
@@ -206,6 +211,11 @@ class Connections:
         self._spare: dict[Peer, None] = {}
         self._unsent: dict[Peer, int] = {}
         self._all_unsent = 0
+
+    @property
+    def most_streams(self) -> int:
+        """The most connections on which a stream of events may last."""
+        return max(1, self._most // _STREAMS_PART)
 
     def opened(self, peer: Peer) -> bool:
         """Accept a new connection. Return False if there is no room, because requests run on all other connections."""

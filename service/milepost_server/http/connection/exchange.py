@@ -78,6 +78,7 @@ class Exchange:
         self._is_lost = False
         self._is_complete = False
         self._is_chunked = False
+        self._ends_by_closing = False
         self._left = 0
 
     # -- called by the connection --------------------------------------------------------------------------------------
@@ -187,7 +188,10 @@ class Exchange:
         if not (self.keep_alive or said):
             fields.append((b"connection", b"close"))
         length = known.get(b"content-length")
-        self._is_chunked = length is None and not self._is_head and status not in _WITHOUT_BODY
+        has_no_length = length is None and not self._is_head and status not in _WITHOUT_BODY
+        # a client of HTTP/1.0 knows no chunks; its connection is closed after each answer
+        self._ends_by_closing = has_no_length and self._scope.get("http_version") == "1.0"
+        self._is_chunked = has_no_length and not self._ends_by_closing
         self._left = 0 if length is None or self._is_head else int(length)
         if self._is_chunked:
             fields.append((b"transfer-encoding", b"chunked"))
@@ -203,6 +207,8 @@ class Exchange:
                 self._line.write(b"".join((b"%x\r\n" % len(part), part, b"\r\n")))
             if not more:
                 self._line.write(b"0\r\n\r\n")
+        elif self._ends_by_closing:
+            self._line.write(part)
         elif not self._is_head:
             self._left -= len(part)
             if self._left < 0 or (self._left and not more):

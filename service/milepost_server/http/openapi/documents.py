@@ -61,7 +61,7 @@ _REQUEST_HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     Header.IF_NONE_MATCH: ("`*`: nothing may be there.", {"type": "string", "enum": ["*"]}),
     "Range": ("One range of bytes.", {"type": "string"}),
-    "Last-Event-ID": ("Resume after this revision.", {"type": "string"}),
+    "Last-Event-ID": ("Resume after the event with this id; counts before `after`.", {"type": "string"}),
     Header.REQUEST_ID: (
         "An id of this request, which answer and log repeat; the server makes one if absent.",
         {"type": "string"},

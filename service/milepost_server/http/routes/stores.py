@@ -1,4 +1,4 @@
-"""The routes of ``/v1/stores``, of the epoch of a store, and of the watch on a store, which is not implemented yet."""
+"""The routes of ``/v1/stores``, and of the epoch of a store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from milepost.operations.handles import CAMPAIGN, GET_EPOCH, LIST_STORES, RESIGN, WATCH_STORE
+from milepost.operations.handles import CAMPAIGN, GET_EPOCH, LIST_STORES, RESIGN
 from milepost.wire import MAX_WAIT_SECONDS, Code
 from milepost_server.basics.problems import problem
 from milepost_server.http.access.permission import may_read
@@ -60,13 +60,6 @@ async def list_stores(request: HttpRequest) -> Response:
     accepts(request, "application/json")
     page = await request.operations.stores.list_page(*page_of(request, LIST_STORES), partial(may_read, request))
     return json_response({"stores": page.stores, "next": to_token(page.next)}, 200, about(None, page.term))
-
-
-@answers(router, WATCH_STORE, {200: ("Server-sent events.", "id: 42\nevent: added\ndata: {}\n\n")})
-async def watch(_: HttpRequest, store: str) -> Response:
-    """Answer 501: watching a store is not implemented yet."""
-    checked_name(store, "store")
-    raise problem(Code.NOT_SUPPORTED, "watching a store is not implemented yet")
 
 
 @answers(

@@ -179,7 +179,7 @@ class InDoubtCommits:
         await self._persistently(take_over, "take over")
         verdict, self._verdict = self._verdict, None
         assert verdict is not None
-        memory.resolve(ours, restoring.unwritten)
+        memory.resolve(ours, restoring.unwritten, found=restoring.found)
         self._pipeline.conclude(verdict)
 
     async def _persistently(self, work: Callable[[], Awaitable[T]], doing: str) -> T:

@@ -44,7 +44,8 @@ class Restoring:
 
     ``moved`` is called with the head after each commit, and with the unchanged head after a refusal that can be
     handled; it raises an exception to stop the work. ``observer`` is told of records that were put back or added in the
-    pointer store, once they are in ``state``. ``unwritten`` has the keys of records that the pointer store denied.
+    pointer store, once they are in ``state``. ``unwritten`` has the keys of records that the pointer store denied, and
+    ``found`` is whether any record of ``state`` was changed.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Restoring:
         self._observer = observer
         self._before: Replaced = {}
         self.unwritten: list[str] = []
+        self.found = False
 
     async def restore(self, head: Head, found: Loaded) -> Head:
         """Write back the records that differ from those ``found`` under ``head``, and return the head after the writes.
@@ -142,6 +144,7 @@ class Restoring:
         return False
 
     def _take_in(self, key: str, there: Record | None) -> None:
+        self.found = True
         self._state.apply([(key, there)])
         if there is not None:
             self._observer.found(key, there)

@@ -50,12 +50,14 @@ class Wire(asyncio.Transport):
 class Made:
     """An exchange, and what it did."""
 
-    def __init__(self, method: str = "GET", *, keep_alive: bool = True, awaits_continue: bool = False) -> None:
+    def __init__(
+        self, method: str = "GET", *, keep_alive: bool = True, awaits_continue: bool = False, version: str = "1.1"
+    ) -> None:
         self.wire = Wire()
         self.line = LingeringTransport(self.wire, lambda: False, lambda: None)
         self.answered = 0
         self.exchange = Exchange(
-            {"type": "http", "method": method, "path": "/p", "extensions": {}},
+            {"type": "http", "http_version": version, "method": method, "path": "/p", "extensions": {}},
             self.line,
             [DATE],
             keep_alive=keep_alive,
@@ -103,6 +105,13 @@ async def test_an_answer_without_a_length_comes_in_chunks() -> None:
     assert sent.endswith(b"\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
 
 
+async def test_a_client_that_knows_no_chunks_gets_an_answer_without_a_length_until_the_connection_closes() -> None:
+    made = Made(keep_alive=False, version="1.0")
+    sent = await made.by(sending(start(), part(b"hel", more=True), part(b"", more=True), part(b"lo")))
+    assert sent == b"HTTP/1.1 200 OK\r\ndate: today\r\nconnection: close\r\n\r\nhello"
+    assert (made.answered, made.wire.closed) == (1, True)
+
+
 @pytest.mark.parametrize(("method", "status"), [("HEAD", 200), ("GET", 204), ("GET", 304)])
 async def test_an_answer_that_has_no_body(method: str, status: int) -> None:
     made = Made(method)
@@ -122,7 +131,7 @@ async def test_an_answer_that_has_no_body(method: str, status: int) -> None:
     ids=["not kept", "body not asked for", "body not asked for, kept by the answer", "closed by the answer"],
 )
 async def test_the_last_answer_of_a_connection_says_so(
-    given: dict[str, bool], fields: list[tuple[bytes, bytes]]
+    given: dict[str, Any], fields: list[tuple[bytes, bytes]]
 ) -> None:
     made = Made("POST", **given)
     sent = await made.by(sending(start(200, FIVE, *fields), part(b"hello")))
