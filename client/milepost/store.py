@@ -218,7 +218,7 @@ class StateHandleStore(NotPicklable):
         self, *, after: str | int | None = None, existing: bool = False, timeout: float | None = None
     ) -> Iterator[StoreEvent]:
         """Iterate over what happens in the store from now on, in the order of the revisions, each event once. The
-        iteration ends ``timeout`` seconds after the store was first read; None means never. An outage or a fail-over
+        iteration ends ``timeout`` seconds after the store was first read, which may take as long; None means never. An outage or a fail-over
         does not end it.
 
         With ``existing``, there is first an event for each handle, epoch, snapshot and savepoint that exists. If the

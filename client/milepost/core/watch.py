@@ -199,6 +199,7 @@ def _revision(reply: Reply[Any]) -> int:
 
 def watch(calls: StoreCalls, after: str | int | None, existing: bool, timeout: float | None) -> Operation[None]:
     """Emit each `StoreEvent` of a store, until ``timeout`` seconds after the store was first read; None for no end.
+    That first reading may take as long, or the client's timeout if that is shorter or ``timeout`` is 0 or None.
 
     With ``existing``, an event is emitted first for each handle, epoch, snapshot and savepoint that is there. Where the
     service does not know what happened, the events are made from the difference between two readings, so none is lost
@@ -208,7 +209,7 @@ def watch(calls: StoreCalls, after: str | int | None, existing: bool, timeout: f
     clock = calls.caller.clock
     known: StoreReading | None = None
     if after is None:
-        known = yield from read_store(calls)
+        known = yield from read_store(calls, min(timeout, calls.caller.timeout) if timeout else None)
         if existing:
             for event in StoreReading(pages=[("", 0)]).differences(known):
                 yield Emit(event)
