@@ -218,8 +218,8 @@ class StateHandleStore(NotPicklable):
         self, *, after: str | int | None = None, existing: bool = False, timeout: float | None = None
     ) -> Iterator[StoreEvent]:
         """Iterate over what happens in the store from now on, in the order of the revisions, each event once. The
-        iteration ends ``timeout`` seconds after the store was first read, which may take as long; None means never. An outage or a fail-over
-        does not end it.
+        iteration ends ``timeout`` seconds after the store was first read, which may take as long; None means never. An
+        outage or a fail-over does not end it.
 
         With ``existing``, there is first an event for each handle, epoch, snapshot and savepoint that exists. If the
         service does not know all events, which may be so after a crash of its leader, the client reads the store anew

@@ -216,8 +216,8 @@ class AsyncStateHandleStore(NotPicklable):
         self, *, after: str | int | None = None, existing: bool = False, timeout: float | None = None
     ) -> AsyncIterator[StoreEvent]:
         """Iterate over what happens in the store from now on, in the order of the revisions, each event once. The
-        iteration ends ``timeout`` seconds after the store was first read, which may take as long; None means never. The arguments and errors
-        are those of `milepost.StateHandleStore.watch`.
+        iteration ends ``timeout`` seconds after the store was first read, which may take as long; None means never. The
+        arguments and errors are those of `milepost.StateHandleStore.watch`.
         """
         return self._driver.stream(watch(self._operations, after, existing, timeout))
 

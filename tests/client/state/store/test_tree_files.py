@@ -73,16 +73,17 @@ def test_an_answer_that_is_lost_leaves_the_outcome_unknown_and_the_same_call_set
     place: TreeFiles, proxy: Gateway
 ) -> None:
     """The gateway stands where a network would be that loses answers."""
-    settings: Any = {**place.__getstate__(), "url": proxy.url, "timeout": 2.0}
-    through = TreeFiles(**settings)
+    settings: Any = {**place.__getstate__(), "url": proxy.url}
+    through, impatient = TreeFiles(**settings), TreeFiles(**{**settings, "timeout": 10.0})
     assert through.create("0/0/before", b"x") is Created.DONE
     proxy(Fault(lambda request: request.method == "PUT", lose_answer=True))
     with pytest.raises(WriteUnknown):
-        through.create("0/0/a", b"content")
+        impatient.create("0/0/a", b"content")
     proxy()
     assert through.create("0/0/a", b"content") is Created.EXISTS
     assert through.read("0/0/a", 0, 99) == b"content"
     through.close()
+    impatient.close()
 
 
 def test_a_service_that_is_away_did_nothing_for_certain(place: TreeFiles) -> None:
