@@ -58,6 +58,6 @@ def _successor(options: Options, client: Client, term: int, deadline: float) -> 
         except (Unavailable, ConnectionFailed, DeadlineExceeded):  # the asked replica may be starting or stopping
             status = None
         if status is not None and status.leader is not None and (status.term or 0) > term:
-            return status  # the leader is None for a moment, until the new leader has read its own address
+            return status
         time.sleep(_LOOK_SECONDS)
     return None

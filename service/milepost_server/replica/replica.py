@@ -272,10 +272,16 @@ class Replica:
             await asyncio.sleep(pause)
 
     async def _until_another_leads(self, end: float) -> None:
-        """Wait until the election names another replica, until ``end`` at most: there may be no other candidate."""
+        """Wait until another replica leads or has led since, until ``end`` at most: there may be no other candidate.
+
+        A replica that has led only between two looks at the election has still raised the term. If that went unnoticed,
+        both would stand back at once, and nobody would lead.
+        """
         while (left := end - self.clock()) > 0:
             try:
                 if await self.election.leader() not in (None, self.advertise):
+                    return
+                if not await self.pointers.confirm(self.journal.head):
                     return
             except BackendError as error:
                 log.info("cannot see whether another replica leads, looking again: %s", error)

@@ -50,6 +50,23 @@ async def test_who_has_stepped_down_stands_by_as_soon_as_another_leads(tmp_path:
         await first.leads()
 
 
+async def test_who_has_stepped_down_stands_by_although_it_never_saw_the_other_lead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one led for so short a time that both of its neighbour's looks at the election missed it."""
+    place = embedded(tmp_path)
+    async with rig(place, PATIENT) as first, rig(place, PATIENT, leading=False, advertise=OTHER) as second:
+
+        async def too_late() -> None:
+            return None
+
+        monkeypatch.setattr(first.replica.election, "leader", too_late)
+        await first.operations.leading.step_down(None)
+        await second.leads()
+        await second.operations.leading.step_down(None)
+        await first.leads()
+
+
 async def test_one_without_others_leads_again_by_itself(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path), replace(PROMPT, step_down_seconds=0.05)) as alone:
         a = await actor(alone, "a")

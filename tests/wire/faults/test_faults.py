@@ -12,6 +12,7 @@ import pytest
 
 from milepost_backends.contract import Refusal, StorageUnavailable
 from milepost_server.journal import JournalSettings
+from milepost_server.replica.leader_locator import LeaderLocator
 from testbed.server import DEADLINE_SECONDS, ServerProcess
 from tests.support.network.faults import refuse
 from tests.support.servers.replicas import PROMPT
@@ -174,3 +175,17 @@ def test_an_error_that_nobody_expects_is_internal_and_tells_no_more(
         assert response.headers["x-request-id"] == "asked"
         monkeypatch.undo()
         assert api.state("a").status_code == 200
+
+
+def test_a_leader_names_itself_although_its_last_look_at_the_election_found_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As right after a take-over: a look at the election is used for a moment."""
+
+    async def stale(_: LeaderLocator) -> str:
+        return "http://127.0.0.1:10"
+
+    with in_process(tmp_path) as here:
+        monkeypatch.setattr(LeaderLocator, "leader", stale)
+        status = here.http.get("/v1/status").json()
+        assert (status["role"], status["leader"]) == ("leader", str(here.http.base_url).rstrip("/"))
