@@ -58,6 +58,6 @@ def _successor(options: Options, client: Client, term: int, deadline: float) -> 
         except (Unavailable, ConnectionFailed, DeadlineExceeded):  # the asked replica may be starting or stopping
             status = None
         if status is not None and status.leader is not None and (status.term or 0) > term:
-            return status
+            return status  # a leader of an older release does not name itself for a moment
         time.sleep(_LOOK_SECONDS)
     return None

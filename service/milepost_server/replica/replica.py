@@ -272,16 +272,12 @@ class Replica:
             await asyncio.sleep(pause)
 
     async def _until_another_leads(self, end: float) -> None:
-        """Wait until another replica leads or has led since, until ``end`` at most: there may be no other candidate.
-
-        A replica that has led only between two looks at the election has still raised the term. If that went unnoticed,
-        both would stand back at once, and nobody would lead.
-        """
+        """Wait until another replica leads or has led since, until ``end`` at most: there may be no other candidate."""
         while (left := end - self.clock()) > 0:
             try:
-                if await self.election.leader() not in (None, self.advertise):
-                    return
-                if not await self.pointers.confirm(self.journal.head):
+                elsewhere = await self.election.leader() not in (None, self.advertise)
+                # Only the term shows one that led between two looks at the election; else both would stand back.
+                if elsewhere or not await self.pointers.confirm(self.journal.head):
                     return
             except BackendError as error:
                 log.info("cannot see whether another replica leads, looking again: %s", error)

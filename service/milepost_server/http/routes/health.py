@@ -123,14 +123,14 @@ async def status(request: HttpRequest) -> Response:
     `epochs_above` is the number with which this replica was started: it grants only epochs above it.
     """
     context, journal = request.context, request.context.journal
-    elsewhere = None if journal.lease_holds() else await context.leader_locator.leader()
     leads = journal.lease_holds()
+    # what the election said a moment ago may be from before this replica led
+    leader = context.leader_locator.advertise if leads else await context.leader_locator.leader()
     return json_response(
         {
             "replica": context.name,
             "role": "leader" if leads else "follower",
-            # what the election said a moment ago may be from before this replica led
-            "leader": context.leader_locator.advertise if leads else elsewhere,
+            "leader": leader,
             "term": journal.term,
             "lease_remaining": _finite(journal.lease_remaining()),
             "leading_for": journal.leading_for(),
