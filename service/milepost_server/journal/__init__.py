@@ -5,14 +5,14 @@ over the stored records (`loading`), remembers what was committed (`memory`), ad
 them in groups (`commit`), and finds out what became of commits whose outcome is in doubt (`in_doubt`).
 """
 
-from milepost_server.journal.history import EventHistory, EventsGone, Place, Watch
+from milepost_server.journal.events import EventsGone, LatestEvents, Place, Watch
 from milepost_server.journal.interface import JournalObserver, JournalSettings
 from milepost_server.journal.journal import Journal, Reading
 from milepost_server.journal.lease import LeadershipLost, NotTakenOver
 from milepost_server.journal.pending import PendingRequest, Served
 
 __all__ = [
-    "EventHistory",
+    "LatestEvents",
     "EventsGone",
     "Place",
     "Watch",

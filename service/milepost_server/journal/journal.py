@@ -29,7 +29,7 @@ from milepost_server.journal.admission import Admission
 from milepost_server.journal.attempts import Attempts
 from milepost_server.journal.commit.pipeline import Pipeline
 from milepost_server.journal.commit.room import GrowthCheck
-from milepost_server.journal.history import EventHistory
+from milepost_server.journal.events import LatestEvents
 from milepost_server.journal.in_doubt.commits import InDoubtCommits
 from milepost_server.journal.interface import JournalObserver, JournalSettings, NoObserver
 from milepost_server.journal.lease import LeaderLease
@@ -235,7 +235,7 @@ class Journal:
             if not isinstance(outcome, Done):
                 raise StorageUnavailable(f"the deployment could not be created: {outcome.detail}")
             memory.head = outcome.head
-            memory.history.move(outcome.head.revision)
+            memory.events.move(outcome.head.revision)
             memory.view.state.apply(made)
             if self._marker is not None:
                 await self._marker.set(deployment)
@@ -275,7 +275,7 @@ class Journal:
         while not pipeline.idle or self._in_doubt.pending:
             pipeline.progress.clear()
             await pipeline.progress.wait()
-        self._memory.history.finish()
+        self._memory.events.finish()
 
     def lose_lease(self) -> None:
         """End the leadership and every pending request. Idempotent.
@@ -284,7 +284,7 @@ class Journal:
         other ends with outcome unknown.
         """
         self._lease.leadership = None
-        self._memory.history.end()
+        self._memory.events.end()
         self._in_doubt.drop()
         self._pipeline.end()
         self._admission.drop(problem(Code.NO_LEADER, "leadership was lost before the write was sent to the storage"))
@@ -312,13 +312,13 @@ class Journal:
             raise problem(Code.NO_LEADER, "this replica does not lead, or its lease is in doubt")
         return Reading(View(self._memory.view.state), self._memory.head.revision, self._memory.head.term)
 
-    def history(self) -> EventHistory:
+    def events(self) -> LatestEvents:
         """Return the events that were committed under this leadership. Raises a ``no-leader`` problem unless the lease
         surely holds.
         """
         if not self._lease.holds():
             raise problem(Code.NO_LEADER, "this replica does not lead, or its lease is in doubt")
-        return self._memory.history
+        return self._memory.events
 
     def context(self, revision: int) -> DecisionContext:
         """Return what the rules may know when they decide the change to ``revision``: the time, limits, and which old

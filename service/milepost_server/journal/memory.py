@@ -13,7 +13,7 @@ from dataclasses import replace
 from milepost_backends.contract import Head
 from milepost_server.journal.commit.groups import Group
 from milepost_server.journal.commit.room import SizeLimit
-from milepost_server.journal.history import EventHistory
+from milepost_server.journal.events import LatestEvents
 from milepost_server.journal.loading import Loaded
 from milepost_server.journal.proof import Proof
 from milepost_server.memory.state import State
@@ -39,7 +39,7 @@ class JournalMemory:
         self.name = name
         self.head = Head(name, 0, 0, "")
         self.view = View(State())
-        self.history = EventHistory(0)
+        self.events = LatestEvents(0)
         """The events of the groups that this process committed under its current or last leadership."""
         self.proof = Proof()
         self.size_limit = SizeLimit(None)
@@ -60,9 +60,9 @@ class JournalMemory:
         """
         self.head = head
         self.view = View(loaded.state)
-        self.history.end()
-        self.history = EventHistory(known_from)
-        self.history.move(head.revision)
+        self.events.end()
+        self.events = LatestEvents(known_from)
+        self.events.move(head.revision)
         self.proof = loaded.proof
         self.size_limit = SizeLimit(most_bytes)
         self.size_limit.taken = loaded.size
@@ -119,7 +119,7 @@ class JournalMemory:
         (`Inventory`), take a snapshot of the records right after the group.
         """
         changes = ((member.revision, member.accepted.changes) for member in group.members)
-        self.history.commit(self.view.state, changes, group.revision)
+        self.events.commit(self.view.state, changes, group.revision)
         self.view.commit(group.number)
         for member in group.members:
             if member.accepted.inventory is not None:
@@ -144,9 +144,9 @@ class JournalMemory:
         ``unwritten``. ``found`` is whether memory took records from the pointer store, which are no event.
         """
         self.head = head
-        self.history.move(head.revision)
+        self.events.move(head.revision)
         if found:
-            self.history.break_off(head.revision)
+            self.events.break_off(head.revision)
         self.unwritten = set(unwritten)
         self._ages.note(self._clock(), head.revision)
         self.name_damage()

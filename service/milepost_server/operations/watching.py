@@ -107,10 +107,10 @@ class WatchOperations:
             raise problem(Code.TOO_MANY_REQUESTS, "too many watches are open at the same time")
         reading = self._journal.read()
         store_in(reading.view, store)
-        history = self._journal.history()
+        events = self._journal.events()
         self._open[client] += 1
         try:
-            with history.watch(store, after) as watch:
+            with events.watch(store, after) as watch:
                 yield StoreWatch(self._journal, watch)
         except EventsGone as error:
             detail = f"{error}: read the store anew, and watch from the revision of what you read"

@@ -52,7 +52,7 @@ async def test_the_number_of_watches_is_bounded_of_all_and_of_each_client(tmp_pa
 
 async def test_a_slow_reader_is_told_so_once_events_are_gone_and_finds_them_gone(tmp_path: Path) -> None:
     async with rig(embedded(tmp_path)) as running:
-        running.replica.journal.history()._most_events = 3
+        running.replica.journal.events()._most_events = 3
         a = await actor(running, "a")
         with ExitStack() as opened:
             slow = watch(running, opened)

@@ -1,6 +1,6 @@
 """The latest events of all stores, in the memory of a leader, for clients that watch a store.
 
-A history begins with a leadership and ends with it. It knows every event after its beginning, as far as its bounds
+They begin with a leadership and end with it. The journal knows every event after that beginning, as far as the bounds
 allow, and says of any place whether it still knows every event after it.
 """
 
@@ -28,7 +28,7 @@ MOST_EVENT_BYTES: Final = 16 * 1024 * 1024
 """The bounds on the events in memory, of all stores together: their number, and the bytes of their data."""
 
 MOST_UNWATCHED_STORES: Final = 10_000
-"""The most stores that no client watches for which a history keeps events."""
+"""The most stores that no client watches for which a leader keeps events."""
 
 
 class Place(NamedTuple):
@@ -64,11 +64,11 @@ class _Log:
         return Place(*self.events[-1].place) if self.events else self.floor
 
 
-class EventHistory:
+class LatestEvents:
     """The latest events of all stores under one leadership, which began at ``revision``.
 
-    ``revision`` is the latest one whose events are all in the history. ``final`` is set once the leader admits no
-    further change: there will be no event after ``revision``. ``ended`` is set once the leadership is over.
+    ``revision`` is the latest one whose events are all here. ``final`` is set once the leader admits no further change:
+    there will be no event after ``revision``. ``ended`` is set once the leadership is over.
     """
 
     def __init__(self, revision: int, *, most_events: int = MOST_EVENTS, most_bytes: int = MOST_EVENT_BYTES) -> None:
@@ -194,29 +194,29 @@ class EventHistory:
 
 
 class Watch:
-    """A client's place in the history of one store. ``news`` is set when there may be more for the client.
+    """A client's place among the events of one store. ``news`` is set when there may be more for the client.
 
-    The events are in the history alone, so a client that reads slowly takes no memory. It may fall behind what the
-    history still has.
+    The events are kept once for all clients, so a client that reads slowly takes no memory. It may fall behind what is
+    still kept.
     """
 
-    def __init__(self, history: EventHistory, log: _Log, number: int, place: Place) -> None:
+    def __init__(self, events: LatestEvents, log: _Log, number: int, place: Place) -> None:
         self.place = place
         """The place up to which the client knows every event of the store."""
         self.news = asyncio.Event()
-        self._history = history
+        self._events = events
         self._log = log
         self._number = number
 
     @property
     def final(self) -> bool:
         """Whether no event will follow those that `take` returns now, because the leader admits no further change."""
-        return self._history.final
+        return self._events.final
 
     @property
     def ended(self) -> bool:
         """Whether the leadership is over."""
-        return self._history.ended
+        return self._events.ended
 
     def take(self, most: int) -> list[Event]:
         """Return the next events, ``most`` of them at most, and move the client's place after them. If there are none,
@@ -228,7 +228,7 @@ class Watch:
         begin = self._number - log.evicted
         taken = list(islice(log.events, begin, begin + most))
         self._number += len(taken)
-        self.place = Place(*taken[-1].place) if taken else Place(self._history.revision)
+        self.place = Place(*taken[-1].place) if taken else Place(self._events.revision)
         return taken
 
 
