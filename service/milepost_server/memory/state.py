@@ -9,6 +9,7 @@ from sortedcontainers import SortedList
 
 from milepost_server.memory.indexes import Aged, SessionIndex, StoreIndex, ended_since, mark, move, used_up_since
 from milepost_server.memory.job_index import JobIndex
+from milepost_server.memory.lock_index import LockIndex
 from milepost_server.memory.lookup import is_pending
 from milepost_server.memory.snapshots import Snapshot
 from milepost_server.memory.tree_index import TreeIndex
@@ -32,9 +33,8 @@ class State(TreeIndex):
         self.sessions: dict[str, Session | Corrupt] = {}
         self.session_index = SessionIndex()
         self.jobs = JobIndex()
+        self.locks = LockIndex()
         self._answers: dict[KeyScope, str] = {}
-        self._locks: SortedList[tuple[str, str, str]] = SortedList()
-        self._locked_stores: dict[str, SortedList[str]] = {}
         self._removing: SortedList[str] = SortedList()
         self._gone: SortedList[Aged] = SortedList()
         self._ended: SortedList[Aged] = SortedList()
@@ -148,11 +148,7 @@ class State(TreeIndex):
         self._count_blobs(was.blob if was is not None else "", is_.blob if is_ is not None else "")
         was_locked, is_locked = was.locks if was is not None else (), is_.locks if is_ is not None else ()
         if was_locked != is_locked:
-            before, after = {lock.session for lock in was_locked}, {lock.session for lock in is_locked}
-            for session in before - after:
-                self._locks.remove((session, index.name, name))
-            for session in after - before:
-                self._locks.add((session, index.name, name))
+            self.locks.handle_changed(index.name, name, was_locked, is_locked)
 
     def _index_store(self, index: StoreIndex, old: Record | None, new: Record | None) -> None:
         store, cleared = index.name, new.cleared if isinstance(new, Store) else 0
@@ -164,18 +160,8 @@ class State(TreeIndex):
         self.session_index.store_changed(store, old, new)
         was = old.locked if isinstance(old, Store) else ()
         is_ = new.locked if isinstance(new, Store) else ()
-        if was == is_:
-            return
-        before, after = {lock.session for lock in was}, {lock.session for lock in is_}
-        for session in before - after:
-            stores = self._locked_stores[session]
-            stores.remove(store)
-            if not stores:
-                del self._locked_stores[session]
-        for session in after - before:
-            if (locked := self._locked_stores.get(session)) is None:
-                locked = self._locked_stores[session] = SortedList()
-            locked.add(store)
+        if was != is_:
+            self.locks.store_changed(store, was, is_)
 
     def _count_blobs(self, old: str, new: str) -> None:
         if old == new:
@@ -253,51 +239,6 @@ class State(TreeIndex):
     def stores(self, after: str = "") -> Iterator[str]:
         """Yield the names of the stores, sorted, beginning after the name ``after``."""
         return iter(self._store_indexes.irange(after, inclusive=(False, True)))
-
-    def locked_by(self, session: str, after: tuple[str, str] = ("", "")) -> Iterator[tuple[str, str]]:
-        """Yield store and name of the handles whose own records have a lock of the session, sorted, beginning after the
-        pair ``after``.
-        """
-        first, last = (session, *after), (session, _LAST, "")
-        return ((store, name) for _, store, name in self._locks.irange(first, last, inclusive=(False, True)))
-
-    def may_hold(self, session: str, after: tuple[str, str] = ("", "")) -> Iterator[tuple[str, str]]:
-        """Yield store and name of the handles that the session may hold, sorted, beginning after the pair ``after``.
-
-        These are the handles whose records have a lock of the session, and all handles of each store that the session
-        locked as a whole. Some of them may have been released since; `milepost_server.rules.locks.holders` decides.
-        """
-        whole = self._locked_stores.get(session, SortedList())
-        store, name = after
-        while True:
-            if store in whole:
-                yield from ((store, each) for each in self.names(store, name))
-            else:
-                for found in self.locked_by(session, (store, name)):
-                    if found[0] != store:
-                        break
-                    yield found
-            following = (
-                next((found[0] for found in self.locked_by(session, (store, _LAST))), _LAST),
-                next(whole.irange(store, inclusive=(False, True)), _LAST),
-            )
-            store, name = min(following), ""
-            if store == _LAST:
-                return
-
-    def count_locks(self, session: str) -> int:
-        """Return how many handles have a lock of the session in their own records.
-
-        The number may be too high: a lock that was released together with the whole store counts until the handle's
-        record is written again.
-        """
-        first: int = self._locks.bisect_left((session, "", ""))
-        behind: int = self._locks.bisect_left((session, _LAST, ""))
-        return behind - first
-
-    def count_locked_stores(self, session: str) -> int:
-        """Return how many stores the session has locked as a whole."""
-        return len(self._locked_stores.get(session, ()))
 
     def names_blob(self, store: str, blob: str) -> bool:
         """Return whether a handle, a pending upload or the tree of a store names the blob.

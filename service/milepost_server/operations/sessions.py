@@ -168,8 +168,8 @@ class SessionOperations:
         return {
             **session_body(session),
             "expires_in": self._leases.expires_in(session.id),
-            "locks": state.count_locks(session.id),
-            "locked_stores": state.count_locked_stores(session.id),
+            "locks": state.locks.count_handles(session.id),
+            "locked_stores": state.locks.count_stores(session.id),
             "epochs": epochs,
             "more_epochs": len(led) > len(epochs),
         }
@@ -207,7 +207,7 @@ class SessionOperations:
                 held.add({"store": store, "name": name})
 
         def locks_after(last: tuple[str, str]) -> Iterator[tuple[str, str]]:
-            return state.may_hold(session, last)
+            return state.locks.may_hold(state.names, session, last)
 
         await self._loop_time.each_after(locks_after, ("", ""), add)
         return held.build()

@@ -166,15 +166,15 @@ def compare(state: State) -> None:
             if (place := handle_of(key)) and isinstance(record, Handle)
             if session in {lock.session for lock in record.locks}
         ]
-        assert list(state.locked_by(session)) == sorted(own)
-        may = list(state.may_hold(session))
+        assert list(state.locks.locked_by(session)) == sorted(own)
+        may = list(state.locks.may_hold(state.names, session))
         assert may == sorted(set(may))
         assert [place for place in may if holds(state, session, *place)] == held(state, session)
         for place in may:
-            assert list(state.may_hold(session, place)) == [other for other in may if other > place]
-        assert state.count_locks(session) == len(own)
+            assert list(state.locks.may_hold(state.names, session, place)) == [other for other in may if other > place]
+        assert state.locks.count_handles(session) == len(own)
         whole = [store for store in STORES if session in {lock.session for lock in locked_in(records, store)}]
-        assert state.count_locked_stores(session) == len(whole)
+        assert state.locks.count_stores(session) == len(whole)
         for created_revision in (1, 2):
             led = [store for store in STORES if leads(records.get(store_key(store)), session, created_revision)]
             assert state.session_index.led_by(Session(session, 1.0, created_revision), 9) == led
@@ -249,7 +249,7 @@ def test_indexes_say_what_a_scan_would(groups: list[Changed]) -> None:
     state.apply([(key, None) for key in list(state.records)])
     compare(state)
     assert not any([state.session_index._listed, state.session_index._led])
-    left = (state._locks, state._locked_stores, state._blobs, state._removing, state._gone, state._ended)
+    left = (state.locks._handles, state.locks._stores, state._blobs, state._removing, state._gone, state._ended)
     assert not any([*left, state._cleared, state._unreadable, state._answers, state.sessions])
 
 
