@@ -82,7 +82,7 @@ def pages(site: Path) -> dict[str, Reader]:
     return found
 
 
-def test_the_search_works_from_a_disk(site: Path) -> None:
+def test_the_search_works_from_a_disk_and_shows_guides_above_decisions(site: Path) -> None:
     try:
         with chromium() as browser:
             page = browser.new_page()
@@ -93,7 +93,8 @@ def test_the_search_works_from_a_disk(site: Path) -> None:
             for words, where in (
                 ("fencing token", "html"),
                 ("availableNow", "spark.html"),
-            ):  # the second stands inside of code
+                ("lease", "html?h=lease"),
+            ):  # the second stands inside of code, the third in titles of many decisions
                 asking.fill(words)
                 found = page.locator(f".md-search-result__link[href^='file:'][href*='{where}']").first
                 for _ in range(600):  # the theme looks at what was typed when a key goes up, and not before it is ready
@@ -102,6 +103,8 @@ def test_the_search_works_from_a_disk(site: Path) -> None:
                         found.wait_for(timeout=200)
                         break
                 assert found.count() == 1, words
+                first = page.locator(".md-search-result__link").first.get_attribute("href")
+                assert "/decisions/" not in str(first), words
     except ChromiumAbsent as absent:
         pytest.skip(f"no Chromium: {absent}")
     assert {urlsplit(address).scheme for address in asked} <= {"file", "data"}

@@ -16,6 +16,10 @@ from tools.site import operations, repository
 
 _OPERATIONS = "<!-- operations -->"
 _TABLE_ROW = re.compile(r"^\|.*\|$", re.MULTILINE)
+_BOOST_OF_A_DECISION = 1e-4
+"""A word in a title counts a thousand times one in a text, and the title of a decision is a whole sentence: so one that
+has all words counts less than a guide that has them in its text.
+"""
 _CODE = re.compile(r"`[^`]*`")
 
 
@@ -27,7 +31,11 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Turn GitHub's Markdown into that of MkDocs: links out of docs/, and bars within the code of a table."""
+    """Turn GitHub's Markdown into that of MkDocs: links out of docs/, and bars within the code of a table. In the
+    search, rank a decision below guides.
+    """
+    if page.file.src_uri.startswith("decisions/"):
+        page.meta["search"] = {"boost": _BOOST_OF_A_DECISION}
     text = repository.with_links_of_the_site(repository.path_of(page.file.src_uri), markdown)
     text = _TABLE_ROW.sub(lambda row: _CODE.sub(lambda code: code[0].replace(r"\|", "|"), row[0]), text)
     return text.replace(_OPERATIONS, operations.table()) if _OPERATIONS in text else text
