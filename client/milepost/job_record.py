@@ -28,6 +28,10 @@ _RESTORED_SCHEMA = 5
 """The schema of records of a restored job; it differs from the others so that a release that does not know restores
 refuses the record instead of reading batches that count no more.
 """
+_RESCALED_SCHEMA = 6
+"""The schema of records while a rescale goes on; it differs from the others so that a release that does not know
+rescales refuses the record instead of continuing from a half rescaled state.
+"""
 _LAYERED_SCHEMA = 1
 """The schema of older releases, which stored checkpoints as archives and named them in the record."""
 KIND = "files"
@@ -73,6 +77,9 @@ class JobRecord:
 
     ``published_under`` is the epoch under which ``published`` was published; None if an older release published it.
     ``timeline`` says which publications count, and ``abandoned`` which of `Job.files` do not, the latest first.
+
+    ``rescales_at`` is the batch, without input, as which a rescale that goes on divides the state anew; None if none
+    does. Once Spark has committed that batch, the rescale counts, and before that it does not.
     """
 
     job: str
@@ -88,6 +95,7 @@ class JobRecord:
     published_under: int | None = None
     timeline: Timeline = UNRESTORED
     abandoned: tuple[Abandoned, ...] = ()
+    rescales_at: int | None = None
 
     @property
     def begun(self) -> int:
@@ -111,6 +119,21 @@ class JobRecord:
         unfinished beginnings (``entries`` is 0).
         """
         return replace(self, epoch=epoch, entries=0)
+
+    def rescaling(self, batch: int, epoch: int) -> JobRecord:
+        """Return the record before Spark divides the state of its operators anew, as ``batch``."""
+        return replace(self, epoch=epoch, rescales_at=batch)
+
+    def rescaled(self, committed: int, epoch: int) -> JobRecord:
+        """Return the record after a rescale has ended; Spark has committed batches up to ``committed``.
+
+        The batch of a rescale that counts is published, with the output and the managed state of the batch before it,
+        if the job has published anything through Milepost.
+        """
+        ended = replace(self, epoch=epoch, rescales_at=None)
+        if self.rescales_at is None or committed < self.rescales_at or self.published < 0:
+            return ended
+        return replace(ended, published=self.rescales_at, entries=0, published_under=epoch)
 
     def expiring(self, before: int, epoch: int) -> JobRecord:
         """Return the record after the published batches below ``before`` expired; batches that expired earlier stay
@@ -198,6 +221,7 @@ class JobRecord:
         if self.expired:
             schema, expired = _EXPIRED_SCHEMA, {"expired": self.expired}
         restored: dict[str, Any] = {}
+        rescales: dict[str, int] = {}
         if self.timeline != UNRESTORED:
             schema = _RESTORED_SCHEMA
             restored = {
@@ -211,6 +235,8 @@ class JobRecord:
                     for each in self.abandoned
                 ],
             }
+        if self.rescales_at is not None:
+            schema, rescales = _RESCALED_SCHEMA, {"rescalesAt": self.rescales_at}
         return json.dumps(
             {
                 "schema": schema,
@@ -225,6 +251,7 @@ class JobRecord:
                 **state,
                 **expired,
                 **restored,
+                **rescales,
             },
             separators=(",", ":"),
         ).encode()
@@ -250,9 +277,9 @@ def decode(state: bytes) -> JobRecord:
     try:
         raw = json.loads(state)
         schema = raw["schema"]
-        if schema not in (SCHEMA, _LAYERED_SCHEMA, _STATE_SCHEMA, _EXPIRED_SCHEMA, _RESTORED_SCHEMA):
-            raise RecordUnreadable(f"the job record has schema {schema!r}, this version knows up to {_RESTORED_SCHEMA}")
-        restored = schema == _RESTORED_SCHEMA
+        if type(schema) is not int or not _LAYERED_SCHEMA <= schema <= _RESCALED_SCHEMA:
+            raise RecordUnreadable(f"the job record has schema {schema!r}, this version knows up to {_RESCALED_SCHEMA}")
+        restored = schema == _RESTORED_SCHEMA or "timeline" in raw
         under = raw.get("publishedUnder")
         entered = raw["entered"] or {"batch": -1, "times": 0}
         older = raw["schema"] == _LAYERED_SCHEMA
@@ -270,6 +297,7 @@ def decode(state: bytes) -> JobRecord:
             published_under=None if under is None else _number(under),
             timeline=timeline.from_json(raw["timeline"]) if restored else UNRESTORED,
             abandoned=tuple(_abandoned(each) for each in raw["abandoned"]) if restored else (),
+            rescales_at=_number(raw["rescalesAt"]) if schema == _RESCALED_SCHEMA else None,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RecordUnreadable(f"the state of handle {JOB!r} is not a job record: {error!r}") from error

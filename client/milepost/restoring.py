@@ -256,13 +256,22 @@ def _prepare(
 
 def _record_then(store: StateHandleStore, name: str) -> JobRecord:
     try:
-        return decode(store.files.read(f".snapshot/{name}/{RECORD_FILE}"))
+        then = decode(store.files.read(f".snapshot/{name}/{RECORD_FILE}"))
     except NotExist as error:
         raise NoSafeCheckpoint(
             f"snapshot {name} of {store.name} has no job record, since an older release took it: only a snapshot that "
             "a driver of this release took can be restored; milepost files roll-back goes back as far as the present "
             "record allows"
         ) from error
+    if then.rescales_at is None:
+        return then
+    committed = _newest(store, f".snapshot/{name}/{_CHECKPOINT}/commits")
+    if committed < then.rescales_at:
+        raise NoSafeCheckpoint(
+            f"snapshot {name} of {store.name} was taken in the middle of a rescale, whose state is not whole: restore "
+            f"a snapshot of batch {committed} that was taken before it"
+        )
+    return then.rescaled(committed, then.epoch)
 
 
 def _handle_and_record(store: StateHandleStore) -> tuple[Handle | None, JobRecord | None]:

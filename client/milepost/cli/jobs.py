@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -12,14 +12,16 @@ from typing import Annotated, Any
 
 import typer
 
-from milepost.cli.acting import changing
+from milepost.cli.acting import changing, holder
 from milepost.cli.errors import ExitCode
 from milepost.cli.files import Within
 from milepost.cli.options import Options, shared
 from milepost.cli.output import Form, report, show, show_all
 from milepost.cli.service import warn_of_unseen_stores
 from milepost.client import Client
-from milepost.errors import Damaged, NotExist
+from milepost.errors import Damaged, MilepostError, NotExist
+from milepost.rescaling import JobRescale
+from milepost.rescaling import planned as planned_rescale
 from milepost.restoring import newest_as_of, newest_of_batch, planned, restore
 from milepost.types import HistoryEntry, JobInfo, JobSummary, Process, StandbyInfo
 
@@ -188,6 +190,71 @@ def restore_job(
     undo = "" if plan.undo is None else f"; milepost jobs restore {job} {plan.undo} undoes it"
     becomes = "".join(f"\n  {what}: {getattr(plan, what)}" for what in ("source", "state", "output", "sink"))
     report(context, f"{said} batch {plan.batch}{undo}{becomes}", **asdict(plan))
+
+
+@jobs.command("rescale")
+@shared
+def rescale_job(
+    context: typer.Context,
+    job: Job,
+    partitions: Annotated[int, typer.Argument(min=1, help="Number of partitions that the state shall have.")],
+    settings: Annotated[
+        list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark. May be repeated.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would do, and change nothing.")] = False,
+) -> None:
+    """Divide the state of a job's operators among another number of partitions, by Spark's offline repartition.
+
+    The command needs the job's epoch, so no driver may lead the job, and runs Spark on this machine: it takes pyspark
+    and Java. The rescale counts as a whole or not at all. For a state that one machine cannot copy, call job.rescale in
+    a program on your cluster.
+    """
+    options: Options = context.obj
+    chosen = dict(_setting(each) for each in settings or ())
+    with options.client() as client:
+        done = planned_rescale(job, client.store(job).files, partitions)
+        if not dry_run:
+            done = _rescaled(options, job, partitions, chosen, holder(context))
+    said = f"the state of {job} would have" if done.undo is None else f"the state of {job} has"
+    undo = "" if done.undo is None else f"; milepost jobs restore {job} {done.undo} undoes it"
+    becomes = "".join(f"\n  {what}: {getattr(done, what)}" for what in ("source", "state", "output", "sink"))
+    text = f"{said} {partitions} partitions in place of {done.partitions_before}, as batch {done.batch}{undo}{becomes}"
+    report(context, text, **asdict(done))
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise typer.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="'--conf'")
+    return key, value
+
+
+def _rescaled(options: Options, job: str, partitions: int, settings: Mapping[str, str], who: str) -> JobRescale:
+    """Rescale a job in a Spark of this process."""
+    try:
+        from pyspark.sql import SparkSession
+
+        from milepost.spark import lead
+    except ModuleNotFoundError as missing:
+        raise MilepostError(f"a rescale takes {missing.name}: pip install 'milepost[spark]'") from missing
+    builder = SparkSession.builder.appName(f"milepost jobs rescale {job}").config("spark.ui.enabled", "false")
+    for key, value in {"spark.master": "local[*]", **settings}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    try:
+        with lead(
+            spark,
+            options.urls,
+            job,
+            holder=who,
+            wait=30.0,
+            must_exist=True,
+            token=options.credential,
+            verify=options.verify(),
+        ) as led:
+            return led.rescale(partitions)
+    finally:
+        spark.stop()
 
 
 @jobs.command("history")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JNetworkError
@@ -21,18 +22,19 @@ from milepost.errors import (
     UnsafeQuery,
     WrongCheckpoint,
 )
-from milepost.job_record import published_by_files
+from milepost.rescaling import JobRescale
 from milepost.spark.batch import ExactlyOnce
 from milepost.spark.driver.calls import describe, spark_may_be_gone, within
 from milepost.spark.driver.queries import Awaiting, JobQueries, let_commit
 from milepost.spark.guard import QueryGuard, warn_of_strangers
 from milepost.spark.managed.published import ManagedState
-from milepost.spark.output.claim import claim
+from milepost.spark.output.claim import claim_beside
 from milepost.spark.output.file_systems import SCHEME, HadoopFiles, LocalFiles
 from milepost.spark.output.manifest import delete_expired
 from milepost.spark.output.sink import TROUBLE, FilesSink, Transform, published_page
 from milepost.spark.publishing import OwnFunction, Publish, Publisher
 from milepost.spark.recovery import check_published, check_standstill
+from milepost.spark.rescale import rescale
 from milepost.spark.session_settings import SessionSettings
 from milepost.spark.takeover import TakenOver
 
@@ -156,10 +158,26 @@ class Job:
         check_published(self.recovery, self.published)
         publisher.check(self._pointer.record)
         if beside is not None:
-            self._claim(HadoopFiles(self._spark, self._location.settings), beside)
+            hadoop = HadoopFiles(self._spark, self._location.settings)
+            claim_beside(hadoop, beside, self._name, self._pointer.record)
         guard = QueryGuard(self._spark, self._location)
         self._function = ExactlyOnce(publisher, self._pointer, self._tree, guard, self.recovery, self._state)
         return self._function
+
+    def rescale(self, partitions: int) -> JobRescale:
+        """Divide the state of the query's operators among so many partitions, by Spark's offline repartition, before
+        the query starts. It counts as a whole or not at all, also if this driver dies meanwhile.
+
+        Raises `UnsafeQuery` if this Spark or this state cannot be divided anew, `CheckpointDamaged` if the result is
+        not whole, `JvmLost`, and the errors of the service.
+        """
+        if self._function is not None:
+            raise UnsafeQuery("a rescale comes before the query: call job.rescale before job.files or job.exactlyOnce")
+        if self.published >= 0:
+            check_published(self.recovery, self.published)
+        done = rescale(self._spark, self._name, self._pointer, self._tree, self.checkpointLocation, partitions)
+        self.recovery = replace(self.recovery, resumes_at=done.batch + 1)
+        return done
 
     def expire(self, *, before: int) -> None:
         """Let the batches below ``before`` that `files` published expire: readers no longer find them, and their files
@@ -333,21 +351,6 @@ class Job:
             raise error from self._failure()
         if query is None and self._function is not None:  # the query ended before its first batch, perhaps fenced
             self.raise_if_fenced(None)
-
-    def _claim(self, hadoop: HadoopFiles, beside: str) -> None:
-        output = hadoop.qualified(beside)
-        if published_by_files(self.manifest) and self.manifest["output"] != output:
-            return  # the sink refuses this output with an error of its own
-        files = LocalFiles() if output.startswith(SCHEME) else hadoop
-        try:
-            claim(files, output, self._name, self._pointer.record.job)
-        except (OSError, Py4JError) as error:
-            if self.published < 0:
-                raise
-            # The service knows of published batches of this job, so it is the service that the job ran with before.
-            _log.warning(
-                "the claim in output %s could not be checked, going on without it: %s", output, describe(error)
-            )
 
     def _failure(self) -> BaseException | None:
         return self._function.failure if self._function is not None else None

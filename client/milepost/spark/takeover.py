@@ -35,6 +35,7 @@ from milepost.spark.inputs import Checkpoint
 from milepost.spark.output.file_systems import HadoopFiles
 from milepost.spark.pointer import JobPointer, ResolvingStore
 from milepost.spark.recovery import SET_ASIDE, JobRecovery, newest, recover, set_aside
+from milepost.spark.rescale import end_rescale
 from milepost.spark.session_settings import SessionSettings, default_file_system
 from milepost.spark.tree import CheckpointTree
 from milepost.standby import Leadership
@@ -107,6 +108,7 @@ def take_over(
     # The tree waits out an outage for `client.timeout` at most; then the take-over fails, and the driver stands by.
     tree = CheckpointTree(spark, location, client.timeout)
     with certain.or_fenced():
+        end_rescale(pointer, tree)
         found = look(store, digests=digests or pointer.record.entries >= _ENTRIES_TO_READ_ALL)
         snapshot = fall_back(found, tree, store.files, pointer.record.published, if_damaged)
         bring_back(tree)

@@ -56,7 +56,7 @@ def test_a_job_is_listed_and_shown_with_its_driver_and_its_standbys(
             (checked,) = json.loads(said("jobs", "check", name, "--max-age", "1h", "--json"))
             assert (checked["holder"], checked["batch"], checked["complaints"]) == ("driver-2", 1, [])
             for command in commands(name):
-                if "restore" not in command:
+                if not {"restore", "rescale"} & {*command}:
                     ended = run(*command)
                     assert ("epoch-granted" if "history" in command else name) in ended.stdout.decode()
                     assert ended.returncode == 0 or "--all" in command, "other tests leave lost jobs behind"
@@ -181,3 +181,36 @@ def test_what_to_restore_is_named_once(said: Said, run: Run, session: milepost.S
     planned = json.loads(said("--json", "jobs", "restore", name, "--as-of", "2999-01-01T00:00:00+0000", "--dry-run"))
     assert (planned["batch"], planned["published"], planned["undo"]) == (0, 0, None)
     assert store.current_epoch().epoch == epoch  # refused and planned restores raise no epoch
+
+
+def test_a_rescale_is_planned_from_sparks_logs_and_what_cannot_be_divided_is_refused(
+    said: Said, run: Run, session: milepost.Session, name: str
+) -> None:
+    """Spark itself runs in tests/spark/test_repartition.py."""
+    planning = next(command for command in commands(name) if {"rescale", "--dry-run"} <= {*command})
+    store = session.store(name)
+    store.campaign()
+
+    def refused(why: str) -> None:
+        ended = run(*planning)
+        assert (ended.returncode, ended.stdout) == (1, b"")
+        assert why in ended.stderr.decode()
+
+    refused("has no committed batch under checkpoint/")
+    store.files.write("checkpoint/offsets/0", b'v1\n{"conf":{"spark.sql.shuffle.partitions":"4"}}\n{}')
+    store.files.write("checkpoint/commits/0", b"v1\n{}")
+    refused("has no state of Spark's operators")
+    store.files.write("checkpoint/state/0/_metadata/metadata", b"v1")
+    revision = store.files.snapshots().snapshots[-1].revision
+    planned = json.loads(said(*planning, "--json"))
+    assert (planned["partitions_before"], planned["partitions"], planned["batch"]) == (4, 7, 1)
+    assert planned["undo"] is None
+    assert "\n  sink: gets nothing, and never sees a batch 1" in said(*planning)
+    assert run(*planning, "--conf", "no-value").returncode == 2
+    store.files.write("checkpoint/offsets/1", b'v1\n{"conf":{"spark.sql.shuffle.partitions":"7"}}\n{}')
+    refused(f"batch 1 of {name} is begun and not committed")
+    store.files.write("checkpoint/commits/1", b"v1\n{}")
+    refused(f"the state of {name} has 7 partitions already")
+    store.files.write("checkpoint/offsets/1", b"v1\nnot json\n{}")
+    refused("checkpoint/offsets/1")
+    assert next(iter(store.files.snapshots().snapshots)).revision == revision

@@ -15,10 +15,12 @@ import logging
 import re
 from typing import Protocol
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 
 from milepost.errors import JobUnknown
+from milepost.job_record import JobRecord, published_by_files
 from milepost.spark.driver.calls import describe
+from milepost.spark.output.file_systems import SCHEME, HadoopFiles, LocalFiles
 from milepost.spark.output.manifest import DIRECTORY
 
 _log = logging.getLogger(__name__)
@@ -30,6 +32,24 @@ class Files(Protocol):
 
     def names(self, path: str) -> list[str]: ...
     def write_new(self, path: str, content: bytes) -> None: ...
+
+
+def claim_beside(hadoop: HadoopFiles, beside: str, store: str, record: JobRecord) -> None:
+    """Claim the directory ``beside`` for the job ``store``, whose record is ``record``, as `claim` does.
+
+    If the directory cannot be read or written, and the job has published before, log a warning and go on: the service
+    that knows its batches is the one that the job ran with. Do nothing if `Job.files` published elsewhere before: the
+    sink refuses this output with an error of its own.
+    """
+    output = hadoop.qualified(beside)
+    if published_by_files(record.manifest) and record.manifest["output"] != output:
+        return
+    try:
+        claim(LocalFiles() if output.startswith(SCHEME) else hadoop, output, store, record.job)
+    except (OSError, Py4JError) as error:
+        if record.published < 0:
+            raise
+        _log.warning("the claim in output %s could not be checked, going on without it: %s", output, describe(error))
 
 
 def claim(files: Files, output: str, store: str, job: str) -> None:
