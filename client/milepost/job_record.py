@@ -28,7 +28,7 @@ _RESTORED_SCHEMA = 5
 """The schema of records of a restored job; it differs from the others so that a release that does not know restores
 refuses the record instead of reading batches that count no more.
 """
-_RESCALED_SCHEMA = 6
+_RESCALED_SCHEMA = 8
 """The schema of records while a rescale goes on; it differs from the others so that a release that does not know
 rescales refuses the record instead of continuing from a half rescaled state.
 """
@@ -277,7 +277,7 @@ def decode(state: bytes) -> JobRecord:
     try:
         raw = json.loads(state)
         schema = raw["schema"]
-        if type(schema) is not int or not _LAYERED_SCHEMA <= schema <= _RESCALED_SCHEMA:
+        if schema not in (SCHEMA, _LAYERED_SCHEMA, _STATE_SCHEMA, _EXPIRED_SCHEMA, _RESTORED_SCHEMA, _RESCALED_SCHEMA):
             raise RecordUnreadable(f"the job record has schema {schema!r}, this version knows up to {_RESCALED_SCHEMA}")
         restored = schema == _RESTORED_SCHEMA or "timeline" in raw
         under = raw.get("publishedUnder")
