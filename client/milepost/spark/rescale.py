@@ -76,9 +76,7 @@ def end_rescale(pointer: JobPointer, checkpoint: Checkpoint) -> None:
     if committed >= batch:
         pointer.publish(lambda record: record.rescaled(committed, pointer.store.epoch))
         return
-    files = pointer.store.plain.files
-    files.roll_back(_snapshot_of(files, batch - 1).revision)
-    pointer.change(lambda record: record.rescaled(committed, pointer.store.epoch))
+    _take_back(pointer, _snapshot_of(pointer.store.plain.files, batch - 1))
     _log.warning("the rescale as batch %d was not committed: the job is back at batch %d", batch, batch - 1)
 
 
@@ -87,12 +85,17 @@ def _check_whole(files: JobFiles, pointer: JobPointer, before: Snapshot) -> None
     found = files.verify()
     if found.intact:
         return
-    files.roll_back(before.revision)
-    pointer.change(lambda record: record.rescaled(before.batch, pointer.store.epoch))
+    _take_back(pointer, before)
     raise CheckpointDamaged(
         f"bytes of what Spark wrote for the rescale are missing; the job is back at batch {before.batch}",
         [file.path for file in found.damaged],
     )
+
+
+def _take_back(pointer: JobPointer, before: Snapshot) -> None:
+    """Roll the files back to the snapshot from before a rescale, and take the note of it out of the record."""
+    pointer.store.plain.files.roll_back(before.revision)
+    pointer.change(lambda record: record.rescaled(before.batch, pointer.store.epoch))
 
 
 def _snapshot_of(files: JobFiles, batch: int) -> Snapshot:
