@@ -9,8 +9,9 @@ import json
 import re
 from dataclasses import dataclass
 
-from milepost.errors import NotExist, UnsafeQuery, WrongCheckpoint
+from milepost.errors import UnsafeQuery, WrongCheckpoint
 from milepost.files import JobFiles
+from milepost.restoring import names_in, newest_batch
 
 _LOGS = "checkpoint"
 _PARTITIONS = "spark.sql.shuffle.partitions"
@@ -47,7 +48,7 @@ def planned(job: str, files: JobFiles, partitions: int) -> JobRescale:
     """
     if partitions < 1:
         raise ValueError("partitions must be 1 or more")
-    logged, committed = _newest(files, "offsets"), _newest(files, "commits")
+    logged, committed = newest_batch(files, f"{_LOGS}/offsets"), newest_batch(files, f"{_LOGS}/commits")
     if committed < 0:
         raise UnsafeQuery(f"{job} has no committed batch under {_LOGS}/, so there is no state to rescale")
     if logged != committed:
@@ -55,7 +56,7 @@ def planned(job: str, files: JobFiles, partitions: int) -> JobRescale:
             f"batch {logged} of {job} is begun and not committed: start the job, let it finish that batch, and "
             "stop it in order; then rescale it"
         )
-    operators = [name for name in _names(files, "state") if _OPERATOR.match(name)]
+    operators = [name for name in names_in(files, f"{_LOGS}/state") if _OPERATOR.match(name)]
     if not operators:
         raise UnsafeQuery(f"{job} has no state of Spark's operators, so there is nothing to rescale")
     before = _partitions(job, files, logged)
@@ -80,14 +81,3 @@ def _partitions(job: str, files: JobFiles, batch: int) -> int:
         return int(json.loads(files.read(path).decode().splitlines()[1])["conf"][_PARTITIONS])
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise WrongCheckpoint(f"{path} of {job} does not say how many partitions its state has") from error
-
-
-def _newest(files: JobFiles, log: str) -> int:
-    return max((int(name) for name in _names(files, log) if name.isdigit()), default=-1)
-
-
-def _names(files: JobFiles, directory: str) -> list[str]:
-    try:
-        return [file.path.rpartition("/")[2] for file in files.list(f"{_LOGS}/{directory}")]
-    except NotExist:
-        return []

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from milepost.errors import CheckpointDamaged, MilepostError, NoSafeCheckpoint, NotExist
+from milepost.files import JobFiles
 from milepost.job_record import JOB, RECORD_FILE, JobRecord, decode, published_by_files
 from milepost.store import StateHandleStore
 from milepost.types import Handle, KeptSnapshots, Snapshot, StateReplacement
@@ -127,7 +128,7 @@ def require_safe(store: StateHandleStore, snapshot: str, record: JobRecord | Non
         _, record = _handle_and_record(store)
     if record is not None:
         root = f".snapshot/{snapshot}"
-        logged = max(_newest(store, f"{root}/{_CHECKPOINT}/{log}") for log in ("offsets", "set-aside"))
+        logged = max(newest_batch(store.files, f"{root}/{_CHECKPOINT}/{log}") for log in ("offsets", "set-aside"))
         if logged < record.begun:
             raise _refused(
                 store,
@@ -149,15 +150,15 @@ def _refused(store: StateHandleStore, snapshot: str, why: str) -> NoSafeCheckpoi
     )
 
 
-def _newest(store: StateHandleStore, directory: str) -> int:
+def newest_batch(files: JobFiles, directory: str) -> int:
     """Return the highest batch number in ``directory``, whose files are named after batches; -1 if there is none."""
-    names = (path.rpartition("/")[2] for path in _paths(store, directory))
-    return max((int(name) for name in names if name.isdigit()), default=-1)
+    return max((int(name) for name in names_in(files, directory) if name.isdigit()), default=-1)
 
 
-def _paths(store: StateHandleStore, directory: str) -> list[str]:
+def names_in(files: JobFiles, directory: str) -> list[str]:
+    """Return the names in a directory of a job; none if it does not exist."""
     try:
-        return [file.path for file in store.files.list(directory)]
+        return [file.path.rpartition("/")[2] for file in files.list(directory)]
     except NotExist:
         return []
 
@@ -265,7 +266,7 @@ def _record_then(store: StateHandleStore, name: str) -> JobRecord:
         ) from error
     if then.rescales_at is None:
         return then
-    committed = _newest(store, f".snapshot/{name}/{_CHECKPOINT}/commits")
+    committed = newest_batch(store.files, f".snapshot/{name}/{_CHECKPOINT}/commits")
     if committed < then.rescales_at:
         raise NoSafeCheckpoint(
             f"snapshot {name} of {store.name} was taken in the middle of a rescale, whose state is not whole: restore "
