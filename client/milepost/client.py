@@ -13,6 +13,7 @@ from milepost.core.calls.calls import Caller
 from milepost.core.calls.credentials import Token, refuse_coroutine_function
 from milepost.core.calls.replicas import Replicas
 from milepost.core.direct import DIRECT_ABOVE
+from milepost.core.job_watch import watch_job
 from milepost.core.objects import NotPicklable, client_repr
 from milepost.core.store import StoreOperations
 from milepost.core.store_calls import SessionContext
@@ -168,6 +169,21 @@ class Client(NotPicklable):
         job.
         """
         return self._driver.stream(service.job_history(self._caller, job, timeout))
+
+    def job_events(
+        self, job: str, *, after: str | int | None = None, existing: bool = False, timeout: float | None = None
+    ) -> Iterator[HistoryEntry]:
+        """Iterate over what happens to a job from now on, in the order of the revisions: each entry of its history, as
+        soon as it is committed. The iteration ends ``timeout`` seconds after the history was first read, which may take
+        as long; None means never. An outage or a fail-over does not end it.
+
+        With ``existing``, the entries that the service keeps come first. If the client was cut off for so long that the
+        service no longer keeps all entries, there is an entry of the kind ``missed`` in their place. With ``after``,
+        the ``id`` of an earlier entry, the iteration begins there, and raises `Compacted` if not all entries after it
+        are kept. Raises `NotExist` if there is no such job, and `AccessDenied` once the client may not read it any
+        more.
+        """
+        return self._driver.stream(watch_job(self._caller, job, after, existing, timeout))
 
     def session_info(self, session_id: str, *, timeout: float | None = None) -> SessionInfo:
         """Return what the service knows of a session, whichever client began it. Raises `SessionExpired` if the session

@@ -405,6 +405,10 @@ class HistoryEntry:
       ``bytes`` bytes.
     - ``damaged``: the stored page ``page`` of the history cannot be read, for the reason ``reason``, and its entries
       are missing. Such an entry has neither ``at`` nor ``revision``.
+    - ``missed``: `Client.job_events` could not tell what happened here, since the service no longer keeps it;
+      ``reason`` says after which entry. Only that iteration has such entries, and they have no ``at`` either.
+
+    ``id`` is the place of the entry among the events of the job, from which `Client.job_events` goes on.
 
     A later release of the service may add kinds. What people did has the ``session`` and the ``holder`` of the request,
     and as ``by`` the name of its token. Members that do not belong to the kind, or that the service does not know, are
@@ -433,6 +437,7 @@ class HistoryEntry:
     bytes: int | None = None
     page: str | None = None
     reason: str | None = None
+    id: str | None = None
 
 
 @dataclass(frozen=True)

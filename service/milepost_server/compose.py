@@ -65,6 +65,7 @@ _ROUTERS = (
     states.uploads,
     stores.router,
     events.router,
+    events.router_of_jobs,
     snapshots.router,
     files.router,
     lookups.router,

@@ -114,7 +114,10 @@ def test_a_job_has_a_history(client: Any, name: str) -> None:
     assert (again.batch, again.directory, again.replay, entries[4].replay) == (1, "checkpoint", True, False)
     assert (back.batch, back.snapshot, back.previous_batch) == (0, first.revision, 2)
     assert (made.savepoint, made.snapshot, made.batch) == ("kept", first.revision, 0)
-    assert len(list(client.job_history(name))) == len(entries)
+    assert list(client.job_events(name, existing=True, timeout=10.0)) == entries[::-1]
+    assert list(client.job_events(name, timeout=10.0)) == []
+    after = client.job_events(name, after=entries[5].id, timeout=2.0)
+    assert list(after) == entries[:5][::-1]
 
 
 def test_the_rate_of_a_job_needs_two_batches_of_one_query() -> None:

@@ -28,7 +28,8 @@ _NAMES = ("a", "b", "c")
 _CONFORMANCE = ("content_type_conformance", "response_headers_conformance", "response_schema_conformance")
 _FILES = "/webhdfs/"
 _STEP_DOWN = "/v1/step-down"
-_EVENTS, _PLACE, _NO_PLACE = "/v1/stores/{store}/events", "Last-Event-ID", "999999999999999999"
+_EVENTS = ("/v1/stores/{store}/events", "/v1/jobs/{store}/events")
+_PLACE, _NO_PLACE = "Last-Event-ID", "999999999999999999"
 _OF_FILES = ("response_headers_conformance",)
 """Hadoop's client takes no Content-Type, and without one schemathesis can tell nothing of a body."""
 
@@ -63,7 +64,7 @@ class World:
         body: Any = case.body
         if case.operation.path == _STEP_DOWN and _is_understood(body):
             case.body = body = {"term": 2**62}  # one that does not lead: the only server would be away for seconds
-        if case.operation.path == _EVENTS and re.fullmatch(r"[0-9.]*", headers.get(_PLACE) or ""):
+        if case.operation.path in _EVENTS and re.fullmatch(r"[0-9.]*", headers.get(_PLACE) or ""):
             headers[_PLACE] = (
                 _NO_PLACE  # a place that does not come: a stream has no end, and nobody waits for one here
             )

@@ -14,6 +14,7 @@ from milepost.core.calls.calls import Caller
 from milepost.core.calls.credentials import AsyncToken
 from milepost.core.calls.replicas import Replicas
 from milepost.core.direct import DIRECT_ABOVE
+from milepost.core.job_watch import watch_job
 from milepost.core.objects import NotPicklable, client_repr
 from milepost.core.store import StoreOperations
 from milepost.core.store_calls import SessionContext
@@ -128,6 +129,14 @@ class AsyncClient(NotPicklable):
         job.
         """
         return self._driver.stream(service.job_history(self._caller, job, timeout))
+
+    def job_events(
+        self, job: str, *, after: str | int | None = None, existing: bool = False, timeout: float | None = None
+    ) -> AsyncIterator[HistoryEntry]:
+        """Iterate over what happens to a job from now on; the arguments and errors are those of
+        `milepost.Client.job_events`.
+        """
+        return self._driver.stream(watch_job(self._caller, job, after, existing, timeout))
 
     async def session_info(self, session_id: str, *, timeout: float | None = None) -> SessionInfo:
         """Return what the service knows of a session, whichever client began it. Raises `SessionExpired` if the session

@@ -18,7 +18,7 @@ from milepost.cli.events import events
 from milepost.cli.expire import expire
 from milepost.cli.files import files
 from milepost.cli.fsck import fsck
-from milepost.cli.jobs import jobs
+from milepost.cli.job_events import jobs
 from milepost.cli.options import (
     DEFAULT_TIMEOUT,
     AsJson,

@@ -272,11 +272,11 @@ def show_history(
     options: Options = context.obj
     with options.client() as client:
         entries = list(islice(client.job_history(job), limit))
-    rows: list[Any] = entries if options.form is not Form.TABLE else [_row(entry) for entry in entries]
+    rows: list[Any] = entries if options.form is not Form.TABLE else [history_row(entry) for entry in entries]
     show_all(context, rows, ("time", "what", "epoch", "batch", "who", "detail"))
 
 
-def _row(entry: HistoryEntry) -> dict[str, Any]:
+def history_row(entry: HistoryEntry) -> dict[str, Any]:
     """Return an entry of a history as a row of the table."""
     who = ", ".join(each for each in (entry.holder or entry.session, entry.by and f"token {entry.by}") if each)
     return {
@@ -308,6 +308,8 @@ def _detail(entry: HistoryEntry) -> str | None:
             return f"{entry.files} files of {entry.source}"
         case "damaged":
             return f"page {entry.page} cannot be read: {entry.reason}"
+        case "missed":
+            return entry.reason
         case _:
             return None
 

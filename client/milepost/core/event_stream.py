@@ -1,4 +1,4 @@
-"""A stream of a store's events: parses server-sent events, and connects again by itself after the last place."""
+"""A stream of events: parses server-sent events, and connects again by itself after the last place."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import json
 import logging
 import re
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from milepost.core.calls import members
+from milepost.core.calls.calls import Caller
 from milepost.core.calls.outages import OUTAGES
 from milepost.core.calls.request import Request
 from milepost.core.effects import Answer, Lost, Operation, Read, Sleep
-from milepost.core.store_calls import StoreCalls
-from milepost.errors import NotSupported
-from milepost.operations.handles import WATCH_STORE
+from milepost.errors import InvalidRequest, NotSupported
 from milepost.types import StoreEvent
-from milepost.wire import HEARTBEAT_SECONDS
+from milepost.wire import HEARTBEAT_SECONDS, Code
+
+T = TypeVar("T")
 
 log = logging.getLogger("milepost.watches")
 
@@ -71,16 +73,30 @@ class Blocks:
         return found
 
 
-class EventStream:
-    """The events of one store after ``place``, which moves with each event.
+class EventStream(Generic[T]):
+    """The events of one store or job after ``place``, which moves with each event.
 
-    ``deadline`` is the monotonic time at which `next` ends, infinity for never. Redirects, outages, dead connections
-    and the end of a leadership do not end the stream: it connects again, and the service resumes it at the place.
+    ``call`` is the method and the path of the request for them, and ``name`` is how the log names them. ``read`` makes
+    an event of the id, the type and the data of a block; it raises ValueError, TypeError or LookupError for data that
+    the service would not send. ``deadline`` is the monotonic time at which `next` ends, infinity for never. Redirects,
+    outages, dead connections and the end of a leadership do not end the stream: it connects again, and the service
+    resumes it at the place.
     """
 
-    def __init__(self, calls: StoreCalls, place: str | None, deadline: float) -> None:
+    def __init__(
+        self,
+        caller: Caller,
+        call: tuple[str, str],
+        name: str,
+        read: Callable[[str, str, dict[str, Any]], T],
+        place: str | None,
+        deadline: float,
+    ) -> None:
         self.place = place
-        self._calls = calls
+        self._caller = caller
+        self._call = call
+        self._name = name
+        self._read = read
         self._deadline = deadline
         self._stream: object = None
         self._blocks = Blocks()
@@ -89,18 +105,18 @@ class EventStream:
         self._begun = False
         self._is_first = True
 
-    def next(self) -> Operation[StoreEvent | None]:
+    def next(self) -> Operation[T | None]:
         """Return the next event; None once the deadline has passed.
 
         Raises `Compacted` if the service does not know all events after the place any more, and the other refusals of
         the service. An outage is no error here.
         """
-        clock = self._calls.caller.clock
+        clock = self._caller.clock
         while True:
             while self._waiting:
                 block = self._waiting.popleft()
                 if block.type == _END:
-                    log.info("the stream of events of store %s ended, resuming: %s", self._calls.store, block.data)
+                    log.info("the stream of events of %s ended, resuming: %s", self._name, block.data)
                     self._stream = None
                     self._waiting.clear()
                     break
@@ -121,12 +137,12 @@ class EventStream:
             except BrokenStream as error:
                 self._lose(str(error), clock())
 
-    def _taken(self, block: Block) -> StoreEvent | None:
+    def _taken(self, block: Block) -> T | None:
         """Move the place to that of a block, and return its event; None for a place alone."""
         try:
-            event = event_of(block)
+            event = self._event_of(block)
         except (TypeError, ValueError, LookupError) as error:
-            self._lose(f"it sent what is no event: {error}", self._calls.caller.clock())
+            self._lose(f"it sent what is no event: {error}", self._caller.clock())
             return None
         # a stream begins with a place, which does not show yet that it lasts
         if event is not None or not self._is_first:
@@ -135,47 +151,54 @@ class EventStream:
         self.place = block.id
         return event
 
+    def _event_of(self, block: Block) -> T | None:
+        """Return the event of a block; None if it has only a place. Raises ValueError, TypeError or LookupError for a
+        block that the service would not send.
+        """
+        id_ = _ID.match(block.id)
+        if id_ is None:
+            raise ValueError("an id that is no place")
+        if not block.type:
+            return None
+        data = json.loads(block.data)
+        if not isinstance(data, dict) or members.whole(data, "revision") != int(id_[1]):
+            raise ValueError("data that is not of the revision in the id")
+        return self._read(block.id, block.type, data)
+
     def _lose(self, reason: str, now: float) -> None:
         if now < self._deadline:
-            log.info("the stream of events of store %s broke off, resuming: %s", self._calls.store, reason)
+            log.info("the stream of events of %s broke off, resuming: %s", self._name, reason)
         self._stream = None
         self._waiting.clear()
 
     def _connect(self, left: float) -> Operation[None]:
         if self._fruitless:
-            yield Sleep(min(left, self._calls.caller.pause(self._fruitless, _LONGEST_PAUSE)))
+            yield Sleep(min(left, self._caller.pause(self._fruitless, _LONGEST_PAUSE)))
         self._fruitless += 1
         headers = {"Accept": MEDIA_TYPE} | ({} if self.place is None else {"Last-Event-ID": self.place})
-        request = Request(*self._calls.at(WATCH_STORE), _is_stream, headers, wait=SILENT_SECONDS)
+        request = Request(*self._call, _is_stream, headers, wait=SILENT_SECONDS)
         try:
-            reply = yield from self._calls.caller.call(request, timeout=min(left, 2 * SILENT_SECONDS), stream=True)
+            reply = yield from self._caller.call(request, timeout=min(left, 2 * SILENT_SECONDS), stream=True)
         except OUTAGES:
             return  # the calls have logged the outage
-        except NotSupported:
-            if not self._begun:
+        except (NotSupported, InvalidRequest) as refused:
+            if refused.code not in (Code.NOT_SUPPORTED, Code.NO_ROUTE):
                 raise
+            if not self._begun:
+                detail = f"this service is of a release without a stream of the events of {self._name}"
+                raise NotSupported(Code.NOT_SUPPORTED, detail) from refused
             return  # in an upgrade, a replica of an older release may lead for a while
         self._begun = self._is_first = True
         self._blocks = Blocks()
         self._stream = reply.answer.stream
 
 
-def event_of(block: Block) -> StoreEvent | None:
-    """Return the event of a block; None if it has only a place. Raises ValueError, TypeError or LookupError for a block
-    that the service would not send.
-    """
-    id_ = _ID.match(block.id)
-    if id_ is None:
-        raise ValueError("an id that is no place")
-    if not block.type:
-        return None
-    data = json.loads(block.data)
-    if not isinstance(data, dict) or members.whole(data, "revision") != int(id_[1]):
-        raise ValueError("data that is not of the revision in the id")
+def store_event(id_: str, type_: str, data: dict[str, Any]) -> StoreEvent:
+    """Return the event of a store that has this id, type and data."""
     return StoreEvent(
-        type=block.type,
-        revision=int(id_[1]),
-        id=block.id,
+        type=type_,
+        revision=members.whole(data, "revision"),
+        id=id_,
         name=members.text_or_none(data, "name"),
         version=members.text_or_none(data, "version"),
         epoch=None if data.get("epoch") is None else members.whole(data, "epoch"),

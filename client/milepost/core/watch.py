@@ -13,11 +13,11 @@ from milepost.core.calls.calls import Reply
 from milepost.core.calls.outages import OUTAGES
 from milepost.core.calls.request import Request, checked_name
 from milepost.core.effects import Emit, Operation, Sleep
-from milepost.core.event_stream import EventStream
+from milepost.core.event_stream import EventStream, store_event
 from milepost.core.store_calls import StoreCalls
 from milepost.errors import Compacted, DeadlineExceeded, NotExist
 from milepost.operations.files import GET_SNAPSHOTS
-from milepost.operations.handles import GET_ALL_HANDLES, GET_EPOCH, GET_HANDLE
+from milepost.operations.handles import GET_ALL_HANDLES, GET_EPOCH, GET_HANDLE, WATCH_STORE
 from milepost.types import Epoch, Handle, Savepoint, Snapshot, StoreEvent
 from milepost.wire import MAX_PAGE, Header
 
@@ -214,7 +214,7 @@ def watch(calls: StoreCalls, after: str | int | None, existing: bool, timeout: f
             for event in StoreReading(pages=[("", 0)]).differences(known):
                 yield Emit(event)
     deadline = math.inf if timeout is None else clock() + timeout
-    stream = EventStream(calls, str(after) if known is None else str(known.revision), deadline)
+    stream = _stream(calls, str(after) if known is None else str(known.revision), deadline)
     fruitless = 0
     while True:
         try:
@@ -239,6 +239,11 @@ def watch(calls: StoreCalls, after: str | int | None, existing: bool, timeout: f
             yield Emit(event)
 
 
+def _stream(calls: StoreCalls, place: str | None, deadline: float) -> EventStream[StoreEvent]:
+    name = f"store {calls.store}"
+    return EventStream(calls.caller, calls.at(WATCH_STORE), name, store_event, place, deadline)
+
+
 def _reading(calls: StoreCalls, deadline: float) -> Operation[StoreReading | None]:
     """Read the store; an outage does not end the attempt, but the deadline does, and the result is then None."""
     clock, fruitless = calls.caller.clock, 0
@@ -261,7 +266,7 @@ def wait_for(calls: StoreCalls, name: str, other_than: str | None, timeout: floa
     handle = Request(*calls.at(GET_HANDLE, checked_name(name)), answers.document(answers.handle_named(name)))
     # any read of the store tells its revision, and what comes after it is in the stream
     epoch = Request(*calls.at(GET_EPOCH), answers.document(answers.epoch))
-    stream = EventStream(calls, None, deadline)
+    stream = _stream(calls, None, deadline)
     fruitless = 0
     while (left := deadline - clock()) > 0:
         try:

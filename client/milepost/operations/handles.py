@@ -147,6 +147,16 @@ GET_JOB_HISTORY = read(
     answer="JobHistory",
     query=PAGED,
 )
+WATCH_JOB = operation(
+    "watchJob",
+    "GET",
+    f"{JOB}/events",
+    Right.READ,
+    {Code.COMPACTED, Code.NOT_EXIST, Code.NOT_ACCEPTABLE, Code.INVALID_REQUEST, Code.TOO_MANY_REQUESTS},
+    summary="Watch a job",
+    takes=("Last-Event-ID",),
+    query={"after": "Begin after this revision, or after the entry of the history with this id."},
+)
 RESIGN = change("resign", "DELETE", f"{STORE}/epoch", {Code.FENCED}, summary="Resign", success=(204,))
 GET_CREDENTIALS = operation(
     "getCredentials",

@@ -7,6 +7,7 @@ them in groups (`commit`), and finds out what became of commits whose outcome is
 
 from milepost_server.journal.events import EventsGone, LatestEvents, Place, Watch
 from milepost_server.journal.interface import JournalObserver, JournalSettings
+from milepost_server.journal.job_watch import JobWatch, watch_job
 from milepost_server.journal.journal import Journal, Reading
 from milepost_server.journal.lease import LeadershipLost, NotTakenOver
 from milepost_server.journal.pending import PendingRequest, Served
@@ -16,6 +17,8 @@ __all__ = [
     "EventsGone",
     "Place",
     "Watch",
+    "JobWatch",
+    "watch_job",
     "Journal",
     "JournalObserver",
     "JournalSettings",

@@ -1,4 +1,4 @@
-"""The latest events of all stores, in the memory of a leader, for clients that watch a store.
+"""The latest events of all stores, in the memory of a leader, for clients that watch a store or a job.
 
 They begin with a leadership and end with it. The journal knows every event after that beginning, as far as the bounds
 allow, and says of any place whether it still knows every event after it.
@@ -18,6 +18,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from milepost_server.memory.state import State
+from milepost_server.model.history import store_of_page
 from milepost_server.rules.decisions import Changes
 from milepost_server.rules.events import LAST, CommittedChanges, Event, TooManyEvents
 
@@ -68,11 +69,13 @@ class LatestEvents:
     """The latest events of all stores under one leadership, which began at ``revision``.
 
     ``revision`` is the latest one whose events are all here. ``final`` is set once the leader admits no further change:
-    there will be no event after ``revision``. ``ended`` is set once the leadership is over.
+    there will be no event after ``revision``. ``ended`` is set once the leadership is over. Since ``known_from``, the
+    records in memory changed by commits alone.
     """
 
     def __init__(self, revision: int, *, most_events: int = MOST_EVENTS, most_bytes: int = MOST_EVENT_BYTES) -> None:
         self.revision = revision
+        self.known_from = revision
         self.final = False
         self.ended = False
         self._most_events = most_events
@@ -82,6 +85,7 @@ class LatestEvents:
         self._unwatched: OrderedDict[str, _Log] = OrderedDict()
         self._order: deque[tuple[_Log, int, int]] = deque()
         self._bytes = 0
+        self._of_histories: dict[str, set[asyncio.Event]] = {}
 
     # -- called by the journal -----------------------------------------------------------------------------------------
 
@@ -101,20 +105,24 @@ class LatestEvents:
                 continue
             for store, event in events:
                 touched.add(self._add(store, event))
+            if self._of_histories:
+                for job in {store_of_page(key) for key in records} & self._of_histories.keys():
+                    _wake(self._of_histories[job])
         self.revision = revision
         for each in touched:
-            _wake(each)
+            _wake(each.news)
 
     def break_off(self, revision: int) -> None:
         """Forget all events up to ``revision``, because one of them is not known: every watch must begin anew."""
         self._floor = Place(revision)
+        self.known_from = revision
         self._order.clear()
         self._bytes = 0
         self._unwatched.clear()
         for each in self._watched.values():
             each.floor, each.evicted = self._floor, each.evicted + len(each.events) + 1
             each.events.clear()
-            _wake(each)
+        self._wake_all()
 
     def move(self, revision: int) -> None:
         """Note that the journal is at ``revision``, and that no change was committed since the last one."""
@@ -125,14 +133,18 @@ class LatestEvents:
     def finish(self) -> None:
         """Note that no further change will be committed under this leadership, and wake all clients that watch."""
         self.final = True
-        for each in self._watched.values():
-            _wake(each)
+        self._wake_all()
 
     def end(self) -> None:
         """Note that the leadership is over, and wake all clients that watch. Idempotent."""
         self.ended = True
+        self._wake_all()
+
+    def _wake_all(self) -> None:
         for each in self._watched.values():
-            _wake(each)
+            _wake(each.news)
+        for news in self._of_histories.values():
+            _wake(news)
 
     def _add(self, store: str, event: Event) -> _Log:
         each = self._watched.get(store) or self._unwatched.get(store)
@@ -192,6 +204,18 @@ class LatestEvents:
                 if len(self._unwatched) > MOST_UNWATCHED_STORES:
                     self._forget()
 
+    @contextmanager
+    def news_of_history(self, job: str) -> Iterator[asyncio.Event]:
+        """Return an event that is set whenever the history of a job has changed, or the leadership ends."""
+        news, all_news = asyncio.Event(), self._of_histories.setdefault(job, set())
+        all_news.add(news)
+        try:
+            yield news
+        finally:
+            all_news.discard(news)
+            if not all_news and self._of_histories.get(job) is all_news:
+                del self._of_histories[job]
+
 
 class Watch:
     """A client's place among the events of one store. ``news`` is set when there may be more for the client.
@@ -232,6 +256,6 @@ class Watch:
         return taken
 
 
-def _wake(log: _Log) -> None:
-    for news in log.news:
+def _wake(all_news: Iterable[asyncio.Event]) -> None:
+    for news in all_news:
         news.set()

@@ -137,6 +137,12 @@ def page_keys(store: str) -> str:
     return f"stores/{store}/history/"
 
 
+def store_of_page(key: str) -> str:
+    """Return the name of the store in the key of a page; empty for another record's key."""
+    parts = key.split("/", 3)
+    return parts[1] if len(parts) == 4 and parts[0] == "stores" and parts[2] == "history" else ""
+
+
 def page_of(key: str) -> tuple[str, int] | None:
     """Return the log and the number in the key of a page; None for another record's key."""
     parts = key.split("/")

@@ -5,16 +5,15 @@ from __future__ import annotations
 from heapq import merge
 from typing import Any
 
-import msgspec
-
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.journal import Journal
 from milepost_server.memory.state import State
-from milepost_server.model.history import ACTS, BATCH_COMMITTED, BATCHES, HistoryEntry, HistoryPage, page_key
+from milepost_server.model.history import ACTS, BATCHES, HistoryEntry, HistoryPage, page_key
 from milepost_server.model.records import Corrupt
 from milepost_server.replica.submitter import Reply
 from milepost_server.rules.decisions import Answer
+from milepost_server.rules.job_events import body_of, placed_of
 
 _Position = tuple[int, int]
 """What identifies an entry, and orders entries: the revision of its commit, and its number in that commit."""
@@ -48,14 +47,15 @@ class HistoryOperations:
         last: _Position | None = None
         following = None
         logs = [_entries(state, job, log, corrupt) for log in (ACTS, BATCHES)]
-        for entry in merge(*logs, key=_position, reverse=True):
+        merged = [*merge(*logs, key=_position, reverse=True)]
+        for entry, place in zip(merged, reversed(placed_of(merged[::-1])), strict=True):
             if before is not None and _position(entry) >= before:
                 continue
             if len(entries) == limit:
                 following = last
                 break
             last = _position(entry)
-            entries.append(_body(entry))
+            entries.append(body_of(entry, place))
         token = None if following is None else f"{following[0]}.{following[1]}"
         body = {"job": job, "entries": entries, "corrupt": corrupt, "next": token}
         return Reply(Answer(body), reading.revision, reading.term)
@@ -82,13 +82,3 @@ def _position_of(text: str) -> _Position:
     if not all(each.isascii() and each.isdigit() and len(each) <= 19 for each in (revision, number)):
         raise problem(Code.INVALID_REQUEST, "the token of the page is not one that this service returned")
     return int(revision), int(number)
-
-
-def _body(entry: HistoryEntry) -> dict[str, Any]:
-    """Return an entry as JSON: its members that are set."""
-    found: dict[str, Any] = msgspec.to_builtins(entry)
-    del found["revision"]
-    found.pop("number", None)
-    if entry.kind == BATCH_COMMITTED:
-        found["snapshot"] = entry.revision
-    return {"kind": entry.kind, "at": entry.at, "revision": entry.revision, **found}

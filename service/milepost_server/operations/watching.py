@@ -1,4 +1,6 @@
-"""The operation to watch a store: its events from a place on, while the client reads and this replica leads."""
+"""The operations to watch a store or a job: its events from a place on, while the client reads and this replica
+leads.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import Final
 
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
-from milepost_server.journal import EventsGone, Journal, Place, Watch
+from milepost_server.journal import EventsGone, JobWatch, Journal, Place, Reading, Watch, watch_job
 from milepost_server.operations.handles import store_in
 from milepost_server.rules.events import Event
 
@@ -33,10 +35,12 @@ class WatchEnded(Exception):
         self.reason = reason
 
 
-class StoreWatch:
-    """A running watch on one store, which began at the place ``begin``, and the term of the leader that serves it."""
+class RunningWatch:
+    """A running watch on one store or job, which began at the place ``begin``, and the term of the leader that serves
+    it.
+    """
 
-    def __init__(self, journal: Journal, watch: Watch) -> None:
+    def __init__(self, journal: Journal, watch: Watch | JobWatch) -> None:
         self.begin = watch.place
         self.term = journal.term
         self._journal = journal
@@ -95,7 +99,7 @@ class WatchOperations:
         self._open: Counter[str] = Counter()
 
     @contextmanager
-    def watch(self, client: str, store: str, after: Place | None) -> Iterator[StoreWatch]:
+    def watch(self, client: str, store: str, after: Place | None) -> Iterator[RunningWatch]:
         """Return a watch of ``client`` on a store, which begins at the place ``after``, or now if that is None. It ends
         with the block.
 
@@ -103,17 +107,38 @@ class WatchOperations:
         after the place are not known here: the client reads the store anew, and watches from the revision of what it
         has read, which is that in the problem or a later one.
         """
+        with self._counted(client, "the store") as reading:
+            store_in(reading.view, store)
+            with self._journal.events().watch(store, after) as watch:
+                yield RunningWatch(self._journal, watch)
+
+    @contextmanager
+    def watch_job(self, client: str, job: str, after: Place | None) -> Iterator[RunningWatch]:
+        """Return a watch of ``client`` on the job that has the store ``job``, like `watch`. Its events are the entries
+        of the job's history, so a client that gets ``compacted`` reads the history anew.
+
+        Raises a ``not-exist`` problem if there is no such store, and the problems of `watch` but for ``corrupt``.
+        """
+        with self._counted(client, "the history of the job") as reading:
+            state = reading.view.state
+            if not state.has_store(job):
+                raise problem(Code.NOT_EXIST, f"there is no job {job!r}")
+            with watch_job(self._journal.events(), state, job, after) as watch:
+                yield RunningWatch(self._journal, watch)
+
+    @contextmanager
+    def _counted(self, client: str, what: str) -> Iterator[Reading]:
+        """Count a watch of ``client`` for as long as the block runs, and return the committed state. If the block finds
+        the events gone, that is a ``compacted`` problem, which names ``what`` to read anew.
+        """
         if self._open.total() >= self._most or self._open[client] >= self._most_of_client:
             raise problem(Code.TOO_MANY_REQUESTS, "too many watches are open at the same time")
         reading = self._journal.read()
-        store_in(reading.view, store)
-        events = self._journal.events()
         self._open[client] += 1
         try:
-            with events.watch(store, after) as watch:
-                yield StoreWatch(self._journal, watch)
+            yield reading
         except EventsGone as error:
-            detail = f"{error}: read the store anew, and watch from the revision of what you read"
+            detail = f"{error}: read {what} anew, and watch from the revision of what you read"
             raise problem(Code.COMPACTED, detail, extras={"revision": reading.revision}) from error
         finally:
             self._open[client] -= 1

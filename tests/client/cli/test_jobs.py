@@ -13,7 +13,8 @@ import pytest
 
 import milepost
 from milepost.job_record import JOB, RECORD_FILE, JobRecord, decode
-from tests.client.cli.conftest import Run, Said
+from tests.client.cli.conftest import Run, Said, started
+from tests.client.cli.conftest import ended as end
 from tests.client.conftest import Service, eventually
 
 PAGE = Path(__file__).parents[3] / "docs" / "jobs.md"
@@ -57,9 +58,9 @@ def test_a_job_is_listed_and_shown_with_its_driver_and_its_standbys(
             assert (checked["holder"], checked["batch"], checked["complaints"]) == ("driver-2", 1, [])
             for command in commands(name):
                 if not {"restore", "rescale"} & {*command}:
-                    ended = run(*command)
-                    assert ("epoch-granted" if "history" in command else name) in ended.stdout.decode()
-                    assert ended.returncode == 0 or "--all" in command, "other tests leave lost jobs behind"
+                    done = run(*command)
+                    assert ("epoch-granted" if {"history", "events"} & {*command} else name) in done.stdout.decode()
+                    assert done.returncode == 0 or "--all" in command, "other tests leave lost jobs behind"
     newest = said("jobs", "history", name, "--limit", "3").splitlines()
     assert newest[0].split() == ["TIME", "WHAT", "EPOCH", "BATCH", "WHO", "DETAIL"]
     assert len(newest) == 4
@@ -75,6 +76,17 @@ def test_a_job_is_listed_and_shown_with_its_driver_and_its_standbys(
     assert whole[1]["process"] == {"host": "spark-2", "pid": 4711, "application": None, "ui": None}
     assert "host spark-2, pid 4711" in newest[2]
     assert said("jobs", "ls").splitlines()[0].split()[:3] == ["JOB", "STATE", "EPOCH"]
+    told = [json.loads(line) for line in said("jobs", "events", name, "--json").splitlines()]
+    assert told == whole[::-1]
+    assert [line.split()[0] for line in said("jobs", "events", name).splitlines()] == [each["id"] for each in told]
+    following = started(service.url, "jobs", "events", name, "--follow", "--json", "--after", told[0]["id"])
+    try:
+        assert following.stdout is not None
+        assert [json.loads(following.stdout.readline()) for _ in told[1:]] == told[1:]
+    finally:
+        following.terminate()
+        end(following)
+    assert b"--follow" in run("jobs", "events", name, "--after", "7").stderr
     assert line_of(said, name)["state"] == "lost"
     late = run("jobs", "check", name, "--max-age", "0.001s")
     assert late.returncode == 1

@@ -2,7 +2,7 @@
 
 A client connects and disconnects at random. Each time it resumes at its place; where the leader does not know what came
 after it, the client reads the list, and notes a gap. Outside of gaps nothing may be missing, and what the client knows
-from events alone must be what the list shows.
+from events alone must be what the list shows. A client that watches a job has no gaps: every leader knows its history.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import os
 import random
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import pytest
 
 from milepost.errors import Compacted, MilepostError
 from milepost_server.journal import Place
-from milepost_server.operations.watching import StoreWatch, WatchEnded
+from milepost_server.operations.watching import RunningWatch, WatchEnded
 from milepost_server.rules.events import LAST
 from tests.contracts.state_handle_store.frontends.actor import Actor
 from tests.service.acting import STORE, actor
@@ -28,6 +28,7 @@ from tests.support.servers.replicas import Rig, embedded, rig
 
 pytestmark = pytest.mark.anyio
 NAMES = "abcde"
+JOB = "job"
 
 
 @dataclass
@@ -52,11 +53,11 @@ class Client:
             await self._read()
             await self.look()
 
-    def connected(self) -> AbstractContextManager[StoreWatch]:
+    def connected(self) -> AbstractContextManager[RunningWatch]:
         """Watch the store from the place on."""
         return self.running.operations.watching.watch("c", STORE, self.place)
 
-    async def take(self, watch: StoreWatch) -> None:
+    async def take(self, watch: RunningWatch) -> None:
         """Take all that is there; the end of a leadership ends the watch."""
         assert watch.begin == self.place
         with suppress(WatchEnded):
@@ -100,14 +101,56 @@ class Client:
 
 
 @dataclass
+class JobClient:
+    """A client that knows a job by its events alone, from its beginning on."""
+
+    running: Rig
+    place: Place = field(default_factory=lambda: Place(0))
+    told: list[dict[str, Any]] = field(default_factory=list)
+
+    async def look(self) -> None:
+        """Connect, and take all that is there."""
+        with self.running.operations.watching.watch_job("c", JOB, self.place) as watch, suppress(WatchEnded):
+            while events := await watch.next(0.0):
+                for event in events:
+                    assert Place(*event.place) > self.place, "an event comes twice, or out of order"
+                    self.place = Place(*event.place)
+                    self.told.append(json.loads(event.data))
+            self.place = watch.place
+
+    async def check(self, epochs: list[int]) -> None:
+        """What was told is the history, and has each epoch whose grant was acknowledged."""
+        await self.look()
+        reply = self.running.operations.history.page(JOB, "", 1000)
+        assert self.told == reply.answer.body["entries"][::-1]
+        assert epochs == sorted(epochs)
+        assert {*epochs} <= {each["epoch"] for each in self.told if each["kind"] == "epoch-granted"}
+
+
+@dataclass
 class Trial:
     """Random changes of one store under random faults, and clients that watch it."""
 
     running: Rig
     chance: random.Random
     clients: list[Client]
+    job: JobClient
     acknowledged: list[tuple[str, str]] = field(default_factory=list)
+    epochs: list[int] = field(default_factory=list)
+    drivers: int = 0
     fail_overs: int = 0
+
+    async def drive(self) -> None:
+        """A driver leads the job and is gone. A grant without an answer is not counted on."""
+        self.drivers += 1
+        driver = replace(await actor(self.running, f"driver-{self.drivers}", ttl=3600.0), store=JOB)
+        if self.chance.random() < 0.3:
+            self.running.pointers.disturb(self.chance.choice((lose_answer, lose_request))())
+        try:
+            self.epochs.append(await driver.campaign())
+            await driver.end()
+        except MilepostError:
+            return
 
     async def change(self, act: Actor) -> None:
         """One change, whose commit may be disturbed. A change without an answer is not counted on."""
@@ -163,7 +206,7 @@ async def play(directory: Path, seed: int, changes: int) -> Trial:
     chance = random.Random(seed)
     async with rig(embedded(directory)) as running:
         act = await actor(running, "a", ttl=3600.0)
-        trial = Trial(running, chance, [Client(running) for _ in range(3)])
+        trial = Trial(running, chance, [Client(running) for _ in range(3)], JobClient(running))
         trial.clients[0].place = Place(running.replica.journal.head.revision)
         for _ in range(changes):
             await trial.change(act)
@@ -173,11 +216,16 @@ async def play(directory: Path, seed: int, changes: int) -> Trial:
                     await client.look()
             if chance.random() < 0.1:
                 await trial.fail_over()
+            if not trial.drivers or chance.random() < 0.1:
+                await trial.drive()
+                if chance.random() < 0.5:
+                    await trial.job.look()
         listed = {each.name: each.version for each in await act.listing()}
         for client in trial.clients:
             await client.look()
             assert client.known == listed
         trial.check()
+        await trial.job.check(trial.epochs)
         return trial
 
 

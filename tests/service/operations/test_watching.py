@@ -13,7 +13,7 @@ from milepost.errors import Compacted, Problem
 from milepost.wire import Code
 from milepost_server.journal import Place
 from milepost_server.model.records import Corrupt, store_key
-from milepost_server.operations.watching import StoreWatch, WatchEnded, WatchOperations
+from milepost_server.operations.watching import RunningWatch, WatchEnded, WatchOperations
 from tests.service.acting import STORE, actor
 from tests.support.network.faults import lose_answer, lose_request
 from tests.support.servers.replicas import Rig, embedded, rig
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 LONG = 60.0
 
 
-async def names(watch: StoreWatch, count: int) -> list[str]:
+async def names(watch: RunningWatch, count: int) -> list[str]:
     """The names in so many events."""
     found: list[str] = []
     while len(found) < count:
@@ -30,7 +30,7 @@ async def names(watch: StoreWatch, count: int) -> list[str]:
     return found
 
 
-def watch(running: Rig, opened: ExitStack, after: Place | None = None) -> StoreWatch:
+def watch(running: Rig, opened: ExitStack, after: Place | None = None) -> RunningWatch:
     return opened.enter_context(running.operations.watching.watch("c", STORE, after))
 
 

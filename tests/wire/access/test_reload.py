@@ -180,11 +180,15 @@ def test_who_reads_the_hashed_file_can_make_no_credential_of_it(
 def test_a_stream_of_events_ends_with_its_token(server: ServerProcess, secret: Secret) -> None:
     with bearing(server, KEPT) as kept, bearing(server, OLD) as old:
         api = Api.on(kept, "s")
-        with watching(old, "s") as stream:
-            api.added("h")
+        api.granted()
+        with watching(old, "s", 0, of="jobs") as job, watching(old, "s") as stream:
+            assert job.next().type == "epoch-granted"
+            api.under(1).added("h")
             assert stream.next().data["name"] == "h"
             secret.put(f"kept {KEPT} writer=*")
-            event = stream.next()
-            assert (event.type, event.data) == ("end", {"reason": "unauthenticated"})
-            assert stream.block() is None
-        problem(old.get("/v1/stores/s/events"), 401, "unauthenticated")
+            for each in (stream, job):
+                event = each.next()
+                assert (event.type, event.data) == ("end", {"reason": "unauthenticated"})
+                assert each.block() is None
+        for of in ("stores", "jobs"):
+            problem(old.get(f"/v1/{of}/s/events"), 401, "unauthenticated")

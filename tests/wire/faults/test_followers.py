@@ -66,6 +66,7 @@ CALLS = [
     ("GET", "/v1/jobs/s/history"),
     ("POST", "/v1/stores/s/uploads"),
     ("GET", "/v1/stores/s/events?after=7"),
+    ("GET", "/v1/jobs/s/events?after=7"),
     ("GET", "/v1/stores/%2e%2e%2Fx/handles"),
 ]
 

@@ -1,5 +1,5 @@
-"""``GET /v1/stores/{store}/events``: ordered, unique, complete from the place that a client has, and over a leader's
-end.
+"""``GET /v1/stores/{store}/events`` and ``GET /v1/jobs/{store}/events``: ordered, unique, complete from the place that
+a client has, and over a leader's end.
 """
 
 from __future__ import annotations
@@ -82,6 +82,48 @@ def test_a_watch_without_a_place_begins_now_and_sees_no_other_store(api: Api) ->
         replace(api, store=f"{api.store}-other").added("h")
         api.under(1).added("mine")
         assert stream.next().data["name"] == "mine"
+
+
+def test_a_job_tells_each_entry_of_its_history_once_and_in_order(api: Api) -> None:
+    job = api.under(api.granted())
+    before = api.revision()
+    for batch in range(3):
+        assert job.call("PUT", f"/files/q/commits/{batch}", content=b"v1").status_code == 201
+    assert job.call("PUT", "/tree/savepoints/kept").status_code == 200
+    assert job.resign().status_code == 204
+    entries = api.http.get(f"/v1/jobs/{api.store}/history").json()["entries"][::-1]
+    with watching(api.http, api.store, 0, of="jobs") as stream:
+        assert stream.response.headers["content-type"] == "text/event-stream; charset=utf-8"
+        assert int(stream.response.headers["milepost-revision"]) == 0
+        events = stream.take(len(entries))
+        assert [event.data for event in events] == entries
+        assert [(event.id, event.type) for event in events] == [(each["id"], each["kind"]) for each in entries]
+        replace(api, store=f"{api.store}-other").other().granted()
+        api.granted()
+        later = stream.next()
+        assert (later.type, later.data["epoch"]) == ("epoch-granted", 2)
+    for number, event in enumerate(events):
+        with watching(api.http, api.store, before, {"Last-Event-ID": event.id}, of="jobs") as stream:
+            assert stream.take(len(events) - number) == [*events[number + 1 :], later]
+
+
+def test_a_job_is_watched_from_now_on_if_it_is_there(api: Api) -> None:
+    def refused(status: int, code: str, store: str = api.store, **given: str) -> None:
+        problem(api.http.get(f"/v1/jobs/{store}/events", params=given), status, code)
+
+    refused(404, "not-exist", f"{api.store}-never")
+    job = api.under(api.granted())
+    for place in ("x", "-1", "1.2.3"):
+        refused(422, "invalid-request", after=place)
+    refused(422, "invalid-request", since="1")
+    refused(410, "compacted", after=str(10**12))
+    with watching(api.http, api.store, of="jobs") as stream:
+        first = stream.block()
+        assert first is not None
+        assert (first.type, first.place[0] >= api.revision() - 1) == ("", True)
+        job.added("no-event-of-a-job")
+        assert job.call("PUT", "/files/q/commits/0", content=b"v1").status_code == 201
+        assert stream.next().data["batch"] == 0
 
 
 def test_places_that_are_none(api: Api) -> None:
@@ -176,6 +218,7 @@ def test_a_watch_goes_on_over_a_step_down_and_a_kill(replicas: list[ServerProces
         place = stream.last
         assert int(place) > added.place[0]
         until(lambda: other.get("/leader").status_code == 200, "the other leads")
+        granted = replace(api, http=other, store="job").other().granted()
         problem(other.get("/v1/stores/s/events", params={"after": added.id}), 410, "compacted")
         onward = replace(api, http=other)
         onward.added("b")
@@ -190,3 +233,7 @@ def test_a_watch_goes_on_over_a_step_down_and_a_kill(replicas: list[ServerProces
         with watching(one, "s", headers={"Last-Event-ID": last.id}) as stream:
             api.added("d")
             assert stream.next().data["name"] == "d"
+        replace(api, store="job").other().call("POST", "/epoch", json={"wait": 0})
+        with watching(one, "job", headers={"Last-Event-ID": added.id}, of="jobs") as stream:
+            kept = stream.next()  # the history is stored, so a crash makes no place of a job too old
+            assert (kept.type, kept.data["epoch"]) == ("epoch-granted", granted)

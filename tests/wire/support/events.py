@@ -65,11 +65,15 @@ class Stream:
 
 @contextmanager
 def watching(
-    http: httpx.Client, store: str, after: str | int | None = None, headers: Mapping[str, str] | None = None
+    http: httpx.Client,
+    store: str,
+    after: str | int | None = None,
+    headers: Mapping[str, str] | None = None,
+    of: str = "stores",
 ) -> Iterator[Stream]:
-    """Watch a store, after a place given by the query."""
+    """Watch a store, or a job with ``of="jobs"``, after a place given by the query."""
     params = {} if after is None else {"after": str(after)}
-    with http.stream("GET", f"/v1/stores/{store}/events", params=params, headers=headers) as response:
+    with http.stream("GET", f"/v1/{of}/{store}/events", params=params, headers=headers) as response:
         if response.status_code != 200:
             response.read()
         assert response.status_code == 200, response.text

@@ -80,13 +80,15 @@ def history(after: str | None) -> Callable[[Document], tuple[list[HistoryEntry],
             HistoryEntry("damaged", page=members.text(each, "name"), reason=members.text(each, "reason"))
             for each in damaged
         ]
-        found = [_history_entry(each) for each in members.entries(document, "entries")]
+        found = [history_entry(each) for each in members.entries(document, "entries")]
         return [*lost, *found], members.next_page(document, after)
 
     return read
 
 
-def _history_entry(document: Document) -> HistoryEntry:
+def history_entry(document: Document) -> HistoryEntry:
+    """Read an entry of a job's history."""
+
     def number(name: str) -> int | None:
         return None if document.get(name) is None else members.whole(document, name)
 
@@ -94,6 +96,7 @@ def _history_entry(document: Document) -> HistoryEntry:
         kind=members.text(document, "kind"),
         at=members.time(document["at"]),
         revision=members.whole(document, "revision"),
+        id=members.text_or_none(document, "id"),
         epoch=number("epoch"),
         session=members.text_or_none(document, "session"),
         holder=members.text_or_none(document, "holder"),

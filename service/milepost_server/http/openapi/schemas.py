@@ -203,6 +203,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
         kind=_TEXT,
         at=_TIME,
         revision=_COUNT,
+        id=_TEXT,
         epoch=_COUNT,
         session=NAME_SCHEMA,
         holder=_TEXT,

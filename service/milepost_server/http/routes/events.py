@@ -1,11 +1,13 @@
-"""The route of ``/v1/stores/{store}/events``: the events of a store as server-sent events."""
+"""The routes of ``/v1/stores/{store}/events`` and ``/v1/jobs/{store}/events``: the events of a store or a job as
+server-sent events.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from typing import Final
 
 import msgspec
@@ -14,8 +16,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from milepost.errors import Problem
-from milepost.operations.handles import WATCH_STORE
-from milepost.operations.operation import Right
+from milepost.operations.handles import WATCH_JOB, WATCH_STORE
+from milepost.operations.operation import RestOperation, Right
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.http.access.permission import require
@@ -27,7 +29,7 @@ from milepost_server.http.queries import only_known
 from milepost_server.http.replies import about
 from milepost_server.http.requests import HttpRequest
 from milepost_server.journal import Place
-from milepost_server.operations.watching import StoreWatch, WatchEnded
+from milepost_server.operations.watching import RunningWatch, WatchEnded
 from milepost_server.rules.events import Event
 
 _MEDIA_TYPE: Final = "text/event-stream"
@@ -39,7 +41,11 @@ _RETRY: Final = b"retry: 1000\n"
 
 _PLACE: Final = re.compile(r"(\d{1,18})(?:\.(\d{1,9}))?\Z", re.ASCII)
 
+_Open = Callable[[str, str, Place | None], AbstractContextManager[RunningWatch]]
+"""Opens a watch of a client on a store or a job of this name, which begins at a place."""
+
 router = APIRouter(tags=["stores"])
+router_of_jobs = APIRouter(tags=["jobs"])
 
 
 @answers(
@@ -49,13 +55,34 @@ router = APIRouter(tags=["stores"])
 )
 async def watch(request: HttpRequest, store: str) -> Response:
     """Stream the events of a store, from a place on or from now on, until the client or the leadership is gone."""
+    return _stream(request, WATCH_STORE, store, request.operations.watching.watch)
+
+
+@answers(
+    router_of_jobs,
+    WATCH_JOB,
+    {
+        200: (
+            "Server-sent events.",
+            'id: 42\nevent: savepoint-dropped\ndata: {"kind":"savepoint-dropped","at":"2026-01-01T12:00:00.000Z",'
+            '"revision":42,"id":"42","savepoint":"before-upgrade","snapshot":21}\n\n',
+        )
+    },
+)
+async def watch_job(request: HttpRequest, store: str) -> Response:
+    """Stream what happens to a job, from a place on or from now on: each entry of its history, once it is committed."""
+    return _stream(request, WATCH_JOB, store, request.operations.watching.watch_job)
+
+
+def _stream(request: HttpRequest, operation: RestOperation, store: str, watch: _Open) -> Response:
+    """Return the answer to a request that watches a store or a job, with the watch that ``watch`` opens."""
     checked_name(store, "store")
     accepts(request, _MEDIA_TYPE)
-    only_known(request, WATCH_STORE)
+    only_known(request, operation)
     after = _place_of(request)
     peer = request.client.host if request.client is not None else ""
     opened = ExitStack()
-    begun = opened.enter_context(request.operations.watching.watch(request.owner or peer, store, after))
+    begun = opened.enter_context(watch(request.owner or peer, store, after))
     request.begun = request.context.clock()
     return EventStream(begun, opened, lambda: _check_rights(request, store), request.context.heartbeat_seconds)
 
@@ -90,7 +117,7 @@ class EventStream(Response):
     """
 
     def __init__(
-        self, watch: StoreWatch, opened: ExitStack, check: Callable[[], Awaitable[None]], heartbeat: float
+        self, watch: RunningWatch, opened: ExitStack, check: Callable[[], Awaitable[None]], heartbeat: float
     ) -> None:
         super().__init__(None, 200, {**about(watch.begin.revision, watch.term), **_UNBUFFERED}, _MEDIA_TYPE)
         del self.headers["content-length"]

@@ -123,6 +123,7 @@ async def describe(request: HttpRequest, store: str) -> Response:
                         "kind": "batch-committed",
                         "at": "2026-01-01T12:00:00.000Z",
                         "revision": 42,
+                        "id": "42",
                         "epoch": 3,
                         "batch": 7,
                         "directory": "checkpoint",
@@ -132,6 +133,7 @@ async def describe(request: HttpRequest, store: str) -> Response:
                         "kind": "epoch-granted",
                         "at": "2026-01-01T11:59:30.000Z",
                         "revision": 40,
+                        "id": "40",
                         "epoch": 3,
                         "session": "flights-driver-1",
                         "holder": "local-1@spark-1:4711",
@@ -147,8 +149,9 @@ async def describe(request: HttpRequest, store: str) -> Response:
 async def history(request: HttpRequest, store: str) -> Response:
     """Return what became of a job, the newest entry first: its epochs, its batches, and what people did.
 
-    An entry has the members that its `kind` needs; the others are absent. A history is bounded: the oldest entries are
-    dropped. `corrupt` names its stored pages that cannot be read, on each page of this listing.
+    An entry has the members that its `kind` needs; the others are absent. `id` is the place from which the events of
+    the job go on (`Last-Event-ID`). A history is bounded: the oldest entries are dropped. `corrupt` names its stored
+    pages that cannot be read, on each page of this listing.
     """
     checked_name(store, "store")
     accepts(request, "application/json")
