@@ -7,11 +7,11 @@ import httpx
 from testbed.server import ServerProcess
 
 
-def commit_batch(server: ServerProcess, store: str, batch: int) -> None:
-    """Write what Spark writes when a batch is committed, under the store's first epoch: the service makes a
+def commit_batch(server: ServerProcess, store: str, batch: int, epoch: int = 1) -> None:
+    """Write what Spark writes when a batch is committed, under an epoch of the store: the service makes a
     snapshot.
     """
-    fenced = {f"X-Milepost-{store}-1": ""}
+    fenced = {f"X-Milepost-{store}-{epoch}": ""}
     with httpx.Client(trust_env=False, timeout=60.0) as http:
         asked = f"{server.url}/webhdfs/v1/jobs/{store}/checkpoint/commits/{batch}?op=CREATE"
         there = http.put(asked, headers=fenced).headers["location"]

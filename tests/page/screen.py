@@ -72,13 +72,32 @@ class Screen:
         """The row of a table whose header is this."""
         return self.page.get_by_role("row").filter(has=self.page.get_by_role("rowheader", name=name, exact=True))
 
+    def part(self, title: str) -> Locator:
+        """The part of a job's page with this heading."""
+        return self.page.get_by_role("region", name=title, exact=True)
+
+    def pair(self, within: Locator, name: str) -> str:
+        """What is said of a thing in a list of terms."""
+        return within.locator(f"[data-key='{name}'] dd").inner_text()
+
+    @property
+    def dialog(self) -> Locator:
+        return self.page.get_by_role("dialog")
+
+    def still(self, after: float) -> None:
+        """Let some seconds pass, and then let the clock stand still."""
+        now = float(self.page.evaluate("Date.now()"))
+        self.page.clock.pause_at(now / 1000 + after)
+
     def notice(self, text: str) -> Locator:
         return self.page.locator(".notice", has_text=text)
 
     def focused(self) -> str:
         """The text or the label of what the keyboard is at."""
         return str(
-            self.page.evaluate("document.activeElement.labels?.[0]?.textContent ?? document.activeElement.textContent")
+            self.page.evaluate(
+                "(document.activeElement.labels?.[0]?.textContent ?? document.activeElement.textContent).trim()"
+            )
         )
 
     def ground(self) -> str:

@@ -26,7 +26,7 @@ def test_a_follower_leads_to_the_leader_and_a_lost_leader_to_the_others(screen: 
         expect(screen.live().row("kept")).to_be_visible()
         assert screen.page.url.startswith(f"{leader.url}/#/stores")
 
-        screen.page.get_by_role("link", name="Overview").click()
+        screen.page.get_by_role("link", name="Replicas").click()
         for follower in followers:
             expect(screen.later(31).row(follower.url)).to_contain_text("follower")
         leader.kill()

@@ -16,7 +16,7 @@ def test_the_page_asks_for_a_token_and_keeps_it_in_its_tab(screen: Screen, tmp_p
     (tmp_path / "tokens").write_text(f"reader {READER} read-only\n")
     with ServerProcess(tmp_path, "--token-file", str(tmp_path / "tokens")) as server:
         page = screen.page
-        page.goto(server.start().url)
+        page.goto(f"{server.start().url}/#/replicas")
         given = page.get_by_label("Token")
         expect(page.get_by_text("This service wants a token.")).to_be_visible()
         assert screen.barriers() == []

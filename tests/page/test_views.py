@@ -25,8 +25,8 @@ def client(server: ServerProcess) -> Iterator[milepost.Client]:
 
 
 def test_who_leads_and_whether_all_is_well(screen: Screen, server: ServerProcess) -> None:
-    screen.open(server.url)
-    expect(screen.heading).to_have_text("Overview")
+    screen.open(f"{server.url}/#/replicas")
+    expect(screen.heading).to_have_text("Replicas")
     expect(screen.row("Role")).to_contain_text("leader")
     expect(screen.row("Leader")).to_contain_text(f"{server.url} (this one)")
     expect(screen.row("Leads since")).to_contain_text("s)")
@@ -66,29 +66,12 @@ def test_what_changes_comes_by_itself_and_takes_no_focus_away(
     expect(screen.later().row(session.id)).to_have_count(0)
 
 
-def test_the_job_of_a_store(screen: Screen, server: ServerProcess, client: milepost.Client) -> None:
-    """The record is written as milepost.spark writes it, and the commit of a batch as Spark does."""
-    with client.session(holder="driver") as session:
-        store = session.store("flights")
-        store.campaign()
-        store.add_and_lock("job", b"{}", labels={"published": "41", "epoch": "1"})
-        commit_batch(server, "flights", 41)
-        store.files.make_savepoint("before-upgrade")
-        screen.open(f"{server.url}/#/stores/flights")
-        expect(screen.row("Last batch published")).to_contain_text("41")
-        kept = screen.page.get_by_role("table", name="Snapshots that are kept")
-        expect(kept.get_by_role("row", name="checkpoint 41")).to_have_count(2)
-        expect(kept).to_contain_text("savepoint before-upgrade")
-        screen.page.get_by_role("link", name="Stores and jobs").click()
-        expect(screen.row("flights")).to_contain_text("41 in checkpoint")
-
-
 def test_what_strangers_wrote_stays_text(screen: Screen, server: ServerProcess, client: milepost.Client) -> None:
     with client.session(holder=HOSTILE) as session:
         store = session.store("hostile")
         store.campaign()
         store.add_and_lock("a", b"", labels={"note": HOSTILE})
-        for view, places in (("stores", 1), ("stores/hostile", 2), ("sessions", 1)):
+        for view, places in (("", 1), ("jobs/hostile", 4), ("stores", 1), ("stores/hostile", 2), ("sessions", 1)):
             screen.open(f"{server.url}/#/{view}")
             screen.page.reload()
             expect(screen.live().page.locator("main").get_by_text(HOSTILE)).to_have_count(places)
@@ -122,8 +105,8 @@ def test_pages_of_handles_and_of_sessions(screen: Screen, server: ServerProcess,
 
 
 def test_how_often_the_page_asks(screen: Screen, server: ServerProcess) -> None:
-    """In five seconds one request for the status, and one or four for what is shown; none while nobody looks."""
-    for view, most in (("", 1), ("stores", 2), ("sessions", 2), ("stores/absent", 5)):
+    """In five seconds one request for the status, and one or four for what is shown; none while the tab is hidden."""
+    for view, most in (("", 2), ("replicas", 1), ("stores", 2), ("sessions", 2), ("stores/absent", 5)):
         screen.open(f"{server.url}/#/{view}").page.reload()
         screen.live()
         screen.asked.clear()
@@ -145,11 +128,11 @@ def test_a_keyboard_is_enough(screen: Screen, server: ServerProcess, client: mil
         screen.open(f"{server.url}/")
         press = screen.page.keyboard.press
         met = []
-        for _ in range(7):
+        for _ in range(8):
             press("Tab")
             met.append(screen.focused())
-        assert met[:6] == ["Skip to the content", "Overview", "Stores and jobs", "Sessions", "API", "Dark"]
-        screen.page.get_by_role("link", name="Stores and jobs").focus()
+        assert met == ["Skip to the content", "Milepost", "Jobs", "Stores", "Sessions", "Replicas", "API", "Dark"]
+        screen.page.get_by_role("link", name="Stores").focus()
         press("Enter")
         expect(screen.live().heading).to_be_focused()
         expect(screen.row("keyed")).to_be_visible()
@@ -194,7 +177,18 @@ def test_nothing_stands_in_anybodys_way(
         store = session.store(f"reached-{scheme}")
         store.campaign()
         store.add_and_lock("job", b"{}", labels={"published": "1", "epoch": "1"})
-        for view in ("", "stores", f"stores/reached-{scheme}", "sessions", "stores/not%20a%20name"):
+        for batch in (0, 1):
+            commit_batch(server, f"reached-{scheme}", batch)
+        store.files.make_savepoint("kept")
+        for view in (
+            "",
+            f"jobs/reached-{scheme}",
+            "stores",
+            f"stores/reached-{scheme}",
+            "sessions",
+            "replicas",
+            "jobs/not%20a%20name",
+        ):
             screen.open(f"{server.url}/#/{view}").page.reload()
             assert screen.live().barriers() == []
 
@@ -207,9 +201,9 @@ def test_damage_is_shown_and_hides_nothing(screen: Screen, tmp_path: Path) -> No
         server.stop()
         damage_record(server, "stores/hurt/handles/broken", b"nonsense")
         server.start()
-        screen.open(server.url)
+        screen.open(f"{server.url}/#/replicas")
         expect(screen.notice("1 are damaged").first).to_contain_text("stores/hurt/handles/broken")
-        screen.page.get_by_role("link", name="Stores and jobs").click()
+        screen.page.get_by_role("link", name="Stores").click()
         expect(screen.row("hurt").get_by_role("cell").last).to_have_text("1")
         screen.row("hurt").get_by_role("link").click()
         expect(screen.notice("The record of handle broken is damaged")).to_be_visible()

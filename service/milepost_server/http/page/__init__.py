@@ -1,1 +1,1 @@
-"""The page at ``/``, which shows people the state of this replica and of the leader. It changes nothing."""
+"""The console at ``/``: it shows people the jobs and the replicas, and changes what the token of its tab may change."""

@@ -13,9 +13,26 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+const SVG = "http://www.w3.org/2000/svg";
+
+/** Make an element of a drawing, with a title that a pointer shows. */
+export function draw(tag, attributes = {}, ...children) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined) element.setAttribute(name, String(value));
+  }
+  element.append(...children.flat().filter((child) => child !== null));
+  return element;
+}
+
+/** Make the title of a part of a drawing. */
+export function hint(text) {
+  return draw("title", {}, document.createTextNode(text));
+}
+
 /** Make a link within the page. */
-export function link(hash, text) {
-  return make("a", { href: hash }, text);
+export function link(hash, text, attributes = {}) {
+  return make("a", { href: hash, ...attributes }, text);
 }
 
 /** Make a link to another replica's page; an address that is not http or https stays text. */
@@ -35,24 +52,48 @@ export function notice(...children) {
   return make("p", { class: "notice" }, ...children);
 }
 
+/** Make a link to an address elsewhere, such as Spark's user interface; one that is not http or https stays text. */
+export function linkOut(address, text) {
+  if (!URL.canParse(address) || !["http:", "https:"].includes(new URL(address).protocol)) return document.createTextNode(address);
+  return make("a", { href: address, rel: "noreferrer noopener", target: "_blank" }, text);
+}
+
+/** Make a part of a view with a heading of its own. */
+export function card(key, title, aside, ...children) {
+  const id = `card-${key}`;
+  const head = make("div", { class: "card-head" }, make("h2", { id }, title), aside === null ? null : make("div", { class: "card-aside" }, aside));
+  return make("section", { class: `card card-${key}`, "data-key": `card-${key}`, "aria-labelledby": id }, head, ...children);
+}
+
 /**
- * Make a table that a keyboard can scroll. Each column is [title, cell of a row, is it a number?]; the first one names
- * the row. `keyOf` tells rows apart when they are shown anew.
+ * Make a table. Each column is [title, cell of a row, is it a number?]; the first one names the row. `keyOf` tells rows
+ * apart when they are shown anew. On a narrow screen each row is a block with the titles beside the cells: the roles are
+ * written out, since elements that are laid out otherwise lose theirs.
  */
 export function table(caption, columns, rows, keyOf) {
-  const head = columns.map(([title, , number]) => make("th", { scope: "col", class: number ? "number" : null }, title));
+  const head = columns.map(([title, , number]) =>
+    make("th", { scope: "col", role: "columnheader", class: number ? "number" : null }, title),
+  );
   const body = rows.map((row) =>
     make(
       "tr",
-      { "data-key": keyOf(row) },
-      columns.map(([, cell, number], index) =>
-        index === 0
-          ? make("th", { scope: "row" }, cell(row))
-          : make("td", { class: number ? "number" : null }, cell(row)),
-      ),
+      { "data-key": keyOf(row), role: "row" },
+      columns.map(([title, cell, number], index) => {
+        const content = make("div", { class: "cell" }, cell(row));
+        const className = number ? "number" : null;
+        return index === 0
+          ? make("th", { scope: "row", role: "rowheader", class: className }, content)
+          : make("td", { role: "cell", class: className, "data-label": title }, content);
+      }),
     ),
   );
-  const made = make("table", {}, make("caption", {}, caption), make("thead", {}, make("tr", {}, head)), make("tbody", {}, body));
+  const made = make(
+    "table",
+    { class: "rows", role: "table" },
+    make("caption", {}, caption),
+    make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, head)),
+    make("tbody", { role: "rowgroup" }, body),
+  );
   return make("div", { class: "scroll", role: "region", "aria-label": caption, tabindex: "0" }, made);
 }
 
@@ -62,11 +103,19 @@ export function facts(caption, pairs) {
   return make("table", { class: "facts" }, make("caption", {}, caption), make("tbody", {}, rows));
 }
 
+const adopters = [];
+
+/** Let `adopt(old, fresh)` be called whenever an element takes over from another what it shows. */
+export function onMorph(adopt) {
+  adopters.push(adopt);
+}
+
 /**
  * Let `old` show what `fresh` shows, and keep those of its elements that are still there: so the keyboard's focus, a
  * selection and the place that was scrolled to survive a refresh.
  */
 export function morph(old, fresh) {
+  for (const adopt of adopters) adopt(old, fresh);
   for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name)) old.removeAttribute(name);
   for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
   morphChildren(old, [...fresh.childNodes]);

@@ -1,17 +1,23 @@
 // Show the view that the address names, keep it fresh, and say so when it is not.
 
-import { linkToReplica, make, morphChildren, notice } from "./dom.js";
-import { clock, span } from "./format.js";
-import * as overview from "./overview.js";
-import { INTERVAL, Poller } from "./poll.js";
-import { NotLeader, Refused, json, token } from "./service.js";
+import { actNamed, subjectOf } from "./acts.js";
+import { openDialog } from "./dialog.js";
+import { link, linkToReplica, make, morphChildren, notice } from "./dom.js";
+import { Follower } from "./follow.js";
+import { ago, clock, span } from "./format.js";
+import * as job from "./job.js";
+import * as jobs from "./jobs.js";
+import { Poller } from "./poll.js";
+import * as replicas from "./replicas.js";
+import { hashOf, hashOfStore, isSameView, routeOf } from "./router.js";
+import { NotLeader, Refused, json, serverTime, token } from "./service.js";
 import * as sessions from "./sessions.js";
 import * as store from "./store.js";
 import * as stores from "./stores.js";
 import { startTheme } from "./theme.js";
 
-const VIEWS = { overview, stores, store, sessions };
-const TOO_OLD = 3 * INTERVAL;
+const VIEWS = { jobs, job, stores, store, sessions, replicas };
+const ABOVE = { job: ["jobs", "Jobs", "#/"], store: ["stores", "Stores", "#/stores"] };
 
 const main = document.getElementById("view");
 const freshness = document.getElementById("freshness");
@@ -25,7 +31,7 @@ let lastStatus = null;
 async function load(signal) {
   const status = (lastStatus = await json("v1/status", signal));
   const view = VIEWS[route.view];
-  if (status.role !== "leader" && route.view !== "overview") return { status, view, body: null };
+  if (status.role !== "leader" && route.view !== "replicas") return { status, view, body: null };
   try {
     return { status, view, body: await view.load(route, status, signal) };
   } catch (error) {
@@ -36,31 +42,47 @@ async function load(signal) {
 }
 
 const poller = new Poller(load, show);
+const follower = new Follower(() => poller.soon());
 
 function show() {
   const { data, error } = poller.state;
+  const view = VIEWS[route.view];
   forget.hidden = token.get() === null;
-  document.title = `${VIEWS[route.view].title(route)} – Milepost`;
+  document.title = `${view.title(route)} – Milepost`;
   for (const each of document.querySelectorAll("nav [data-view]")) {
-    const here = each.dataset.view === route.view || (each.dataset.view === "stores" && route.view === "store");
-    if (here) each.setAttribute("aria-current", "page");
+    if (each.dataset.view === (ABOVE[route.view]?.[0] ?? route.view)) each.setAttribute("aria-current", "page");
     else each.removeAttribute("aria-current");
   }
-  const heading = make("h1", { tabindex: "-1", "data-key": "heading" }, VIEWS[route.view].title(route));
   const shown = error instanceof Refused ? refusedAltogether(error) : [...others(error), ...content(data)];
-  morphChildren(main, [heading, ...shown]);
+  morphChildren(main, [heading(view, data, error), ...shown]);
+  const live = route.view === "job" && data?.body && !(error instanceof Refused) && !document.hidden;
+  follower.follow(live ? route.store : null);
+  poller.slow = follower.open;
   tick();
+}
+
+/** The title of the view, with the way back to the list that it belongs to, and what the view puts beside it. */
+function heading(view, data, error) {
+  const [, text, hash] = ABOVE[route.view] ?? [];
+  const beside = data?.body && !(error instanceof Refused) && view.beside ? view.beside(data.body, data.status, route) : [];
+  return make(
+    "div",
+    { class: "head", "data-key": "heading" },
+    text ? make("nav", { class: "crumbs", "aria-label": "Above" }, link(hash, text)) : null,
+    make("h1", { tabindex: "-1" }, view.title(route)),
+    beside,
+  );
 }
 
 function content(data) {
   if (data === null) return [];
   const { status, view, body, refused } = data;
-  if (refused !== undefined) return [notice(refused.message), ...(route.view === "stores" ? [stores.openByName()] : [])];
-  return [...follower(status), ...(body === null ? [] : view.render(body, status, route))];
+  if (refused !== undefined) return [notice(refused.message), ...(view.openByName ? [view.openByName()] : [])];
+  return [...notLeading(status), ...(body === null ? [] : view.render(body, status, route))];
 }
 
 /** The page of a follower leads to the leader's: what the leader knows cannot be read from here. */
-function follower(status) {
+function notLeading(status) {
   if (status.role === "leader") return [];
   if (status.leader === null) return [notice("No replica leads at the moment, as far as this one knows.")];
   return [notice("This replica does not lead. The page of the one that does: ", linkToReplica(status.leader))];
@@ -80,7 +102,8 @@ function refusedAltogether(error) {
 function tick() {
   const { data, at, error, since, next } = poller.state;
   const now = Date.now();
-  const stale = error !== null ? !(error instanceof Refused) : at !== null && now - at > TOO_OLD;
+  const stale = error !== null ? !(error instanceof Refused) : at !== null && now - at > 3 * poller.interval;
+  for (const each of document.querySelectorAll("time[data-ago]")) say(each, ago(each.dateTime, serverTime()));
   const phase = stale ? "stale" : data === null && error === null ? "loading" : "live";
   freshness.parentElement.dataset.phase = main.dataset.phase = phase;
   say(freshness, { loading: "Loading", live: error ? "Refused" : "Live", stale: error ? "The service cannot be reached" : "Stale" }[phase]);
@@ -105,25 +128,15 @@ function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-function routeOf(hash) {
-  const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
-  const [first, second] = path.split("/").map(decoded);
-  const after = new URLSearchParams(query).get("after");
-  if (first === "stores") return second ? { view: "store", store: second, after } : { view: "stores", after };
-  return first === "sessions" ? { view: "sessions", after } : { view: "overview", after: null };
-}
-
-function decoded(part) {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part; // as it was typed: no name has a percent sign, so the service says what is wrong
-  }
-}
-
 window.addEventListener("hashchange", () => {
   if (location.hash === "#view") return;
+  const before = route;
   route = routeOf(location.hash);
+  if (isSameView(before, route)) {
+    show();
+    poller.now();
+    return;
+  }
   main.replaceChildren();
   poller.restart();
   show();
@@ -134,12 +147,49 @@ main.addEventListener("submit", (event) => {
   event.preventDefault();
   const form = event.target;
   const fields = new FormData(form);
-  if (form.dataset.does === "open-store") location.hash = `#/stores/${encodeURIComponent(fields.get("store"))}`;
+  if (form.dataset.does === "open-store") location.hash = hashOfStore(fields.get("store"));
   if (form.dataset.does === "token") useToken(form, String(fields.get("token")).trim());
 });
 
 // What was wrong with an input is forgotten once something else is typed.
-main.addEventListener("input", (event) => event.target.setCustomValidity?.(""));
+main.addEventListener("input", (event) => {
+  event.target.setCustomValidity?.("");
+  if (event.target.dataset.does === "search") refilter({ q: event.target.value });
+});
+main.addEventListener("change", (event) => {
+  if (event.target.dataset.does === "sort") refilter({ sort: event.target.value });
+});
+
+/** Filter the list of jobs otherwise, without a step in the browser's history. */
+function refilter(changed) {
+  history.replaceState(null, "", jobs.filter(route, changed));
+  route = routeOf(location.hash);
+  show();
+  if (poller.state.data?.body?.next) poller.soon();
+}
+
+main.addEventListener("click", (event) => {
+  const pressed = event.target.closest("[data-act]");
+  if (pressed !== null) openDialog(actNamed(pressed.dataset.act), subjectOf(pressed), () => poller.now());
+});
+
+// "/" searches, and the arrows go through the list of jobs.
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  const typing = event.target.matches?.("input, select, textarea");
+  if (event.key === "/" && !typing) {
+    event.preventDefault();
+    const search = main.querySelector("[data-does=search]");
+    if (search === null) location.hash = hashOf("");
+    else search.focus();
+  }
+  const by = { ArrowDown: 1, ArrowUp: -1, j: typing ? 0 : 1, k: typing ? 0 : -1 }[event.key];
+  const inList = event.target.matches?.(".job-link, [data-does=search], h1, body, main");
+  if (route.view === "jobs" && by && inList) {
+    event.preventDefault();
+    jobs.step(by);
+  }
+});
 
 function useToken(form, given) {
   const input = form.elements.namedItem("token");
@@ -158,8 +208,13 @@ forget.addEventListener("click", () => {
   token.forget();
   main.replaceChildren();
   lastStatus = null;
+  follower.stop();
   poller.restart();
   show();
+});
+
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) follower.stop();
 });
 
 startTheme(document.getElementById("theme"));

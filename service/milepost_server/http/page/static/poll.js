@@ -1,6 +1,8 @@
 // Ask again and again: every few seconds, ever more rarely while it fails, and not at all while nobody looks.
 
-export const INTERVAL = 5000;
+const INTERVAL = 5000;
+const SLOW_INTERVAL = 10000; // while events say what changes
+const AT_MOST_EVERY = 2000;
 const LONGEST = 60000;
 
 export class Poller {
@@ -10,6 +12,8 @@ export class Poller {
     this.changed = changed;
     this.state = { data: null, at: null, error: null, since: null, next: null };
     this.failures = 0;
+    this.slow = false;
+    this.asked = -Infinity;
     this.timer = null;
     this.running = null;
     document.addEventListener("visibilitychange", () => this.now());
@@ -21,6 +25,19 @@ export class Poller {
     this.state = { data: null, at: null, error: null, since: null, next: null };
     this.failures = 0;
     this.now();
+  }
+
+  get interval() {
+    return this.slow ? SLOW_INTERVAL : INTERVAL;
+  }
+
+  /** Ask soon, since something changed; many changes in a row make few requests. */
+  soon() {
+    if (document.hidden || this.running !== null) return;
+    clearTimeout(this.timer);
+    const wait = this.asked + AT_MOST_EVERY - Date.now();
+    if (wait <= 0) this.now();
+    else this.timer = setTimeout(() => this.now(), wait);
   }
 
   /** Ask at once; while nobody looks, ask no more. */
@@ -38,7 +55,8 @@ export class Poller {
 
   async once() {
     const running = (this.running = new AbortController());
-    let wait = INTERVAL;
+    this.asked = Date.now();
+    let wait = null;
     try {
       const data = await this.load(running.signal);
       if (running.signal.aborted) return;
@@ -53,7 +71,7 @@ export class Poller {
       this.state = { ...this.state, error, since: this.state.since ?? Date.now(), next: Date.now() + wait };
     }
     this.running = null;
-    this.timer = setTimeout(() => this.now(), wait);
     this.changed();
+    this.timer = setTimeout(() => this.now(), wait ?? this.interval);
   }
 }

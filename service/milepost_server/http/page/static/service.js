@@ -34,6 +34,13 @@ export const token = {
   forget: () => sessionStorage.removeItem(TOKEN),
 };
 
+const SAME_ORIGIN = { redirect: "manual", cache: "no-store", credentials: "same-origin" };
+
+function authorization() {
+  const kept = token.get();
+  return kept === null ? {} : { Authorization: `Bearer ${kept}` };
+}
+
 let skew = 0;
 
 /** The time by the server's clock, in milliseconds, as well as it is known: ages must not depend on this machine's. */
@@ -61,16 +68,22 @@ export async function text(path, signal) {
   return read(answer, (it) => it.text());
 }
 
-async function ask(path, signal) {
-  const kept = token.get();
+/** Return the reader of a stream of server-sent events. It has no deadline: `signal` ends it. */
+export async function stream(path, signal) {
+  const answer = await ask(path, signal, { Accept: "text/event-stream" }, null);
+  if (!answer.ok) throw new Refused(answer.status, "", `status ${answer.status}`);
+  return answer.body.getReader();
+}
+
+/** Send a request, and return what this replica answered. `within` is in milliseconds; null sets no limit. */
+export async function ask(path, signal, more = {}, within = ANSWER_WITHIN, sent = {}) {
   let answer;
   try {
     answer = await fetch(path, {
-      headers: kept === null ? {} : { Authorization: `Bearer ${kept}` },
-      redirect: "manual",
-      cache: "no-store",
-      credentials: "same-origin",
-      signal: AbortSignal.any([signal, AbortSignal.timeout(ANSWER_WITHIN)]),
+      ...sent,
+      headers: { ...authorization(), ...more },
+      ...SAME_ORIGIN,
+      signal: within === null ? signal : AbortSignal.any([signal, AbortSignal.timeout(within)]),
     });
   } catch (error) {
     if (signal.aborted) throw error;

@@ -3,14 +3,21 @@
 import { link, make, notice, table } from "./dom.js";
 import { span } from "./format.js";
 import { pages } from "./pages.js";
+import { principal } from "./access.js";
+import { actNamed, button } from "./acts.js";
+import { hashOfJob } from "./router.js";
 import { json } from "./service.js";
 
 const LIMIT = 50;
 
 export const title = () => "Sessions";
 
-export function load(route, status, signal) {
-  return json(`v1/sessions?limit=${LIMIT}${route.after ? `&token=${encodeURIComponent(route.after)}` : ""}`, signal);
+export async function load(route, status, signal) {
+  const [page, who] = await Promise.all([
+    json(`v1/sessions?limit=${LIMIT}${route.after ? `&token=${encodeURIComponent(route.after)}` : ""}`, signal),
+    principal(signal),
+  ]);
+  return { ...page, mayEnd: who.admin || who.writer.length > 0 };
 }
 
 export function render(page, status, route) {
@@ -24,6 +31,7 @@ export function render(page, status, route) {
         ["TTL", (row) => span(row.ttl), true],
         ["Locks", locks, true],
         ["Epochs", epochs],
+        ...(page.mayEnd ? [["Acts", (row) => button(actNamed("end-session"), row)]] : []),
       ],
       page.sessions,
       (row) => row.session,
@@ -41,7 +49,7 @@ function epochs(row) {
   if (row.epochs.length === 0) return "–";
   const held = row.epochs.map(({ store, epoch }, index) => [
     index ? ", " : null,
-    link(`#/stores/${encodeURIComponent(store)}`, `${store} (${epoch})`),
+    link(hashOfJob(store), `${store} (${epoch})`),
   ]);
   return make("span", {}, held.flat(), row.more_epochs ? " and more" : null);
 }

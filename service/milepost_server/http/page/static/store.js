@@ -1,8 +1,11 @@
 // One store: who leads it, its job, the snapshots of its files, and its handles a page at a time.
 
-import { facts, make, notice, table } from "./dom.js";
+import { mayWrite, principal } from "./access.js";
+import { actNamed, button } from "./acts.js";
+import { facts, link, make, notice, table } from "./dom.js";
 import { age, size } from "./format.js";
 import { pages } from "./pages.js";
+import { hashOfJob, hashOfStore } from "./router.js";
 import { Refused, json, serverTime } from "./service.js";
 
 const LIMIT = 50;
@@ -13,13 +16,14 @@ export const title = (route) => `Store ${route.store}`;
 export async function load(route, status, signal) {
   const base = `v1/stores/${encodeURIComponent(route.store)}`;
   const after = route.after ? `&token=${encodeURIComponent(route.after)}` : "";
-  const [epoch, tree, job, handles] = await Promise.all([
+  const [epoch, tree, job, handles, who] = await Promise.all([
     part(json(`${base}/epoch`, signal)),
     part(json(`${base}/tree`, signal)),
     part(json(`${base}/handles/${JOB}`, signal)),
     part(json(`${base}/handles?limit=${LIMIT}${after}`, signal)),
+    principal(signal),
   ]);
-  return { epoch, tree, job, handles };
+  return { parts: { epoch, tree, job, handles }, who };
 }
 
 /** A part that is refused, as a damaged record is, hides no other part. */
@@ -32,7 +36,9 @@ async function part(answer) {
   }
 }
 
-export function render(found, status, route) {
+export const beside = (found, status, route) => [link(hashOfJob(route.store), "As a job")];
+
+export function render({ parts: found, who }, status, route) {
   const refusals = new Set(Object.values(found).map(({ error }) => error?.message));
   if (refusals.size === 1 && !refusals.has(undefined)) return [notice(...refusals)];
   return [
@@ -41,8 +47,8 @@ export function render(found, status, route) {
     make("h2", {}, "Handles"),
     ...told(found.handles, (page) => [
       ...page.corrupt.map(({ name, reason }) => notice(`The record of handle ${name} is damaged: ${reason}`)),
-      handlesOf(page),
-      ...pages(`#/stores/${encodeURIComponent(route.store)}`, route, page.next, page.handles.length + page.corrupt.length),
+      handlesOf(page, route.store, who),
+      ...pages(hashOfStore(route.store), route, page.next, page.handles.length + page.corrupt.length),
     ]),
     make("h2", {}, "Snapshots of its files"),
     ...told(found.tree, snapshots),
@@ -70,7 +76,7 @@ function progress(job) {
   ]);
 }
 
-function handlesOf(page) {
+function handlesOf(page, store, who) {
   const now = serverTime();
   return table(
     "Handles by name",
@@ -81,12 +87,17 @@ function handlesOf(page) {
       ["Written", (row) => age(row.updated, now)],
       ["Epoch", (row) => row.epoch ?? "–", true],
       ["Labels", (row) => Object.entries(row.labels).map(([key, value]) => `${key}=${value}`).join(", ") || "–"],
-      ["Locked by", (row) => row.locks.join(", ") || "–"],
+      ["Locked by", (row) => (row.locks.length === 0 ? "–" : row.locks.map((session) => lock(session, row, store, who)))],
       ["State", (row) => (row.removing ? "being removed" : "–")],
     ],
     page.handles,
     (row) => row.name,
   );
+}
+
+function lock(session, row, store, who) {
+  const release = mayWrite(who, store) ? [" ", button(actNamed("release-lock"), { job: store, name: row.name, session })] : [];
+  return make("div", { class: "acts", "data-key": session }, make("code", {}, session), release);
 }
 
 function snapshots(tree) {

@@ -3,11 +3,12 @@
 import { link, make, table } from "./dom.js";
 import { age } from "./format.js";
 import { pages } from "./pages.js";
+import { hashOfStore } from "./router.js";
 import { json, serverTime } from "./service.js";
 
 const LIMIT = 50;
 
-export const title = () => "Stores and jobs";
+export const title = () => "Stores";
 
 export function load(route, status, signal) {
   return json(`v1/stores?limit=${LIMIT}${route.after ? `&token=${encodeURIComponent(route.after)}` : ""}`, signal);
@@ -18,7 +19,7 @@ export function render(page, status, route) {
     table(
       "Stores by name",
       [
-        ["Store", (row) => link(`#/stores/${encodeURIComponent(row.store)}`, row.store)],
+        ["Store", (row) => link(hashOfStore(row.store), row.store)],
         ["Handles", (row) => row.handles.toLocaleString("en"), true],
         ["Epoch", (row) => (row.epoch === null ? make("span", { class: "bad" }, "unreadable") : row.epoch || "none yet"), true],
         ["Led by", (row) => row.holder || row.session || "nobody"],

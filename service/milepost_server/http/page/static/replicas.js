@@ -1,5 +1,7 @@
 // Who leads, which replicas there are, and whether the parts of this one are well.
 
+import { principal } from "./access.js";
+import { actsOn, button } from "./acts.js";
 import { facts, linkToReplica, make, notice, table } from "./dom.js";
 import { clock, span } from "./format.js";
 import { serverTime, text } from "./service.js";
@@ -8,14 +10,19 @@ const PARTS_EVERY = 30000; // a probe asks the storage itself
 
 let parts = { at: 0, lines: [] };
 
-export const title = () => "Overview";
+export const title = () => "Replicas";
 
 export async function load(route, status, signal) {
   if (Date.now() - parts.at > PARTS_EVERY) {
     const told = await text("readyz?verbose", signal);
     parts = { at: Date.now(), lines: told.trim().split("\n") };
   }
-  return { lines: parts.lines, probed: parts.at };
+  return { lines: parts.lines, probed: parts.at, mayAct: (await principal(signal)).admin };
+}
+
+export function beside({ mayAct }, status) {
+  const acts = mayAct ? actsOn("service").filter((act) => act.offered(status)) : [];
+  return [make("div", { class: "acts", "data-key": "acts" }, acts.map((act) => button(act, status)))];
 }
 
 export function render({ lines, probed }, status) {

@@ -1,0 +1,178 @@
+// What a person can do here, in one table. Each act says what it does before it is done, and asks for a name if it is
+// dangerous. The service decides; which acts are offered only follows what the token may do.
+
+import { make, onMorph } from "./dom.js";
+
+const NAME = "[A-Za-z0-9_\\-][A-Za-z0-9._\\-]{0,199}";
+const store = (job, rest) => `v1/stores/${encodeURIComponent(job.job)}/${rest}`;
+const savepoint = (job, name) => store(job, `tree/savepoints/${encodeURIComponent(name)}`);
+const whoLeads = (job) => job.holder || job.session;
+
+/**
+ * `of`: what it acts on. `label` of the button, `title` of the dialog, `says` what it does, sentence by sentence.
+ * `offered`: whether it makes sense now. `typed`: what a person types to confirm a dangerous act. `fields` are asked for.
+ * `request`: what is sent; with `session` under a session that is opened for it. `done`: what is said afterwards.
+ * `commands`: for an act that the page cannot do, what to run instead.
+ */
+const ACTS = [
+  {
+    id: "make-savepoint",
+    of: "job",
+    label: "Make a savepoint",
+    title: (job) => `Make a savepoint of ${job.job}`,
+    offered: (job) => job.batch !== null,
+    says: (job) => [
+      `Keeps the newest snapshot, batch ${job.batch.batch}, under a name, until the savepoint is dropped.`,
+      "The driver goes on, and notices nothing. At most 64 savepoints of a job are kept.",
+    ],
+    fields: () => [{ name: "savepoint", label: "Name of the savepoint", pattern: NAME }],
+    request: (job, { savepoint: name }) => ({ method: "PUT", path: savepoint(job, name), body: { revision: 0 }, session: true }),
+    done: (job, { savepoint: name }) => `The savepoint ${name} is made.`,
+  },
+  {
+    id: "end-leading-session",
+    of: "job",
+    label: "End its session",
+    danger: true,
+    title: (job) => `End the session of the driver that leads ${job.job}`,
+    offered: (job) => Boolean(job.session),
+    typed: (job) => job.job,
+    says: (job) => [
+      `${whoLeads(job)} loses epoch ${job.epoch} at once: each of its later writes is refused, and the batch that it runs now is not committed.`,
+      job.standbyCount > 0 ? "The first standby is granted the next epoch, and runs that batch again." : "No standby waits: the job stands still until a driver is started.",
+      "Use it for a driver that hangs and does not stop. To stop one in order, send it SIGTERM.",
+    ],
+    request: (job) => ({ method: "DELETE", path: `v1/sessions/${encodeURIComponent(job.session)}` }),
+    done: (job) => `The session of ${whoLeads(job)} is ended.`,
+  },
+  {
+    id: "restore",
+    of: "point",
+    label: "Restore…",
+    title: (job) => `Restore ${job.job} to batch ${job.point.batch}`,
+    offered: () => true,
+    says: (job) => [
+      "Takes files, job record, published output and managed state back together, in one commit. It runs where the SDK is installed, and not in this page.",
+      job.session ? `${whoLeads(job)} leads: stop it in order first. The dry run may be done at any time.` : "No driver leads, so it can be done now.",
+    ],
+    commands: (job) => {
+      const point = job.point.name ?? `@${job.point.revision}`;
+      return [
+        ["What it would do, without doing it", `milepost jobs restore ${job.job} ${point} --dry-run`],
+        ["Do it", `milepost jobs restore ${job.job} ${point}`],
+      ];
+    },
+  },
+  {
+    id: "keep-snapshot",
+    of: "point",
+    label: "Keep…",
+    title: (job) => `Keep batch ${job.point.batch} of ${job.job} as a savepoint`,
+    offered: () => true,
+    says: (job) => [`Keeps the snapshot at revision ${job.point.revision} under a name, until the savepoint is dropped. The driver goes on.`],
+    fields: () => [{ name: "savepoint", label: "Name of the savepoint", pattern: NAME }],
+    request: (job, { savepoint: name }) => ({ method: "PUT", path: savepoint(job, name), body: { revision: job.point.revision }, session: true }),
+    done: (job, { savepoint: name }) => `Batch ${job.point.batch} is kept as ${name}.`,
+  },
+  {
+    id: "drop-savepoint",
+    of: "point",
+    label: "Drop…",
+    danger: true,
+    title: (job) => `Drop the savepoint ${job.point.name}`,
+    offered: () => true,
+    typed: (job) => job.point.name,
+    says: (job) => [
+      `The job cannot be restored to ${job.point.name} (batch ${job.point.batch}) any more, unless a snapshot or another savepoint keeps the same batch.`,
+      "What only this savepoint kept is deleted. There is no way back.",
+    ],
+    request: (job) => ({ method: "DELETE", path: savepoint(job, job.point.name), session: true }),
+    done: (job) => `The savepoint ${job.point.name} is dropped.`,
+  },
+  {
+    id: "rescale",
+    of: "job",
+    label: "Rescale…",
+    title: (job) => `Change the number of partitions of ${job.job}`,
+    offered: (job) => job.batch !== null,
+    says: (job) => [
+      "Spark copies the state of the query into another number of partitions, and commits that as a batch without input. It runs where the SDK and Spark are installed, and not in this page.",
+      job.session ? `${whoLeads(job)} leads: stop it in order first. The dry run may be done at any time.` : "No driver leads, so it can be done now.",
+    ],
+    commands: (job) => [
+      ["What it would do, without doing it (for 7 partitions)", `milepost jobs rescale ${job.job} 7 --dry-run`],
+      ["Do it", `milepost jobs rescale ${job.job} 7`],
+    ],
+  },
+  {
+    id: "end-session",
+    of: "session",
+    label: "End…",
+    danger: true,
+    title: () => "End a session",
+    offered: () => true,
+    typed: (session) => session.session,
+    says: (session) => [
+      `${session.holder || session.session} loses its locks and its epochs at once${session.epochs.length ? `: ${session.epochs.map(({ store: name }) => name).join(", ")}` : ""}. Each of its later writes is refused.`,
+    ],
+    request: (session) => ({ method: "DELETE", path: `v1/sessions/${encodeURIComponent(session.session)}` }),
+    done: (session) => `The session ${session.session} is ended.`,
+  },
+  {
+    id: "release-lock",
+    of: "lock",
+    label: "Release",
+    danger: true,
+    title: (lock) => `Release the lock on ${lock.name}`,
+    offered: () => true,
+    typed: (lock) => lock.name,
+    says: (lock) => [
+      `Takes the lock on ${lock.name} in ${lock.job} from the session ${lock.session}, which is not told.`,
+      "Another session may then replace or remove the handle. If its owner lives and relies on the lock, its next change is refused.",
+    ],
+    request: (lock) => ({ method: "DELETE", path: store(lock, `handles/${encodeURIComponent(lock.name)}/lock`), as: lock.session }),
+    done: (lock) => `The lock on ${lock.name} is released.`,
+  },
+  {
+    id: "step-down",
+    of: "service",
+    label: "Step down…",
+    danger: true,
+    title: () => "Let another replica lead",
+    offered: (status) => status.role === "leader" && (status.replicas ?? []).length > 1,
+    typed: () => "step-down",
+    says: (status) => [
+      `${status.replica} ends what it does, and resigns in order. Another replica leads within seconds; drivers keep their epochs and sessions.`,
+      "This page then links to the new leader.",
+    ],
+    request: (status) => ({ method: "POST", path: "v1/step-down", body: { term: status.term } }),
+    done: () => "The replica stepped down.",
+  },
+];
+
+export function actsOn(what) {
+  return ACTS.filter((act) => act.of === what);
+}
+
+export function actNamed(id) {
+  return ACTS.find((act) => act.id === id);
+}
+
+const subjects = new WeakMap();
+
+/** Make the button of an act on a subject: main.js opens the dialog. */
+export function button(act, subject) {
+  const named = subject.point ? ` ${subject.point.name ?? `@${subject.point.revision}`}` : "";
+  const made = make("button", { type: "button", class: act.danger ? "danger" : null, "data-act": act.id, "data-key": act.id }, act.label, named && make("span", { class: "aside" }, named));
+  subjects.set(made, subject);
+  return made;
+}
+
+// A button that stays in the page acts on what is shown now.
+onMorph((kept, fresh) => {
+  if (subjects.has(fresh)) subjects.set(kept, subjects.get(fresh));
+});
+
+export function subjectOf(element) {
+  return subjects.get(element);
+}

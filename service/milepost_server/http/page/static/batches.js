@@ -1,0 +1,88 @@
+// What a history says of batches: the intervals between them, gaps, replays, and what a take-over or a restore meant.
+
+const GAP_TIMES = 5; // as often the usual interval
+const GAP_SECONDS = 30;
+
+/** Return the queries of a history, each with its batches and the intervals between them, the oldest first. */
+export function queriesOf(entries) {
+  const found = new Map();
+  for (const entry of [...entries].reverse()) {
+    if (entry.kind !== "batch-committed") continue;
+    const batches = found.get(entry.directory) ?? [];
+    batches.push({ batch: entry.batch, at: Date.parse(entry.at), epoch: entry.epoch ?? null, replay: entry.replay === true });
+    found.set(entry.directory, batches);
+  }
+  return [...found].map(([directory, batches]) => {
+    const intervals = batches.slice(1).map((batch, index) => ({ ...batch, seconds: (batch.at - batches[index].at) / 1000 }));
+    const usual = median(intervals.map(({ seconds }) => seconds));
+    const longest = Math.max(0, ...intervals.map(({ seconds }) => seconds));
+    return { directory, batches, intervals, usual, longest };
+  });
+}
+
+function median(values) {
+  if (values.length === 0) return null;
+  const ordered = [...values].sort((one, other) => one - other);
+  return ordered[Math.floor(ordered.length / 2)];
+}
+
+/** Whether so many seconds without a batch stand out. */
+export function isGap(seconds, usual) {
+  return usual !== null && seconds > Math.max(GAP_SECONDS, GAP_TIMES * usual);
+}
+
+/**
+ * Return the history as episodes, the newest first: `batches` that followed each other under one epoch, a `gap` between
+ * two batches, or one other `entry`. An entry that grants an epoch knows for how long no driver led before it.
+ */
+export function episodesOf(entries) {
+  const usual = new Map(queriesOf(entries).map((query) => [query.directory, query.usual]));
+  const episodes = [];
+  const last = new Map(); // the batch before, by query
+  let open = new Map();
+  let ended = null;
+  for (const entry of [...entries].reverse()) {
+    const at = Date.parse(entry.at);
+    if (entry.kind !== "batch-committed") {
+      const leaderless = entry.kind === "epoch-granted" && ended !== null ? { seconds: (at - ended.at) / 1000, how: ended.how } : null;
+      if (entry.kind === "epoch-ended") ended = { at, how: entry.how };
+      episodes.push({ kind: "entry", at, entry, leaderless });
+      open = new Map();
+      continue;
+    }
+    const before = last.get(entry.directory);
+    last.set(entry.directory, at);
+    const seconds = before === undefined ? 0 : (at - before) / 1000;
+    let episode = open.get(entry.directory);
+    if (before !== undefined && isGap(seconds, usual.get(entry.directory))) {
+      episodes.push({ kind: "gap", at, seconds, directory: entry.directory, usual: usual.get(entry.directory) });
+      episode = undefined;
+    }
+    if (episode === undefined || episode.epoch !== (entry.epoch ?? null) || episode.replay !== (entry.replay === true)) {
+      episode = { kind: "batches", at, from: at, first: entry.batch, count: 0, directory: entry.directory, epoch: entry.epoch ?? null, replay: entry.replay === true };
+      episodes.push(episode);
+      open.set(entry.directory, episode);
+    }
+    Object.assign(episode, { at, last: entry.batch, count: episode.count + 1 });
+  }
+  return episodes.reverse();
+}
+
+/** Return the figures of a history: take-overs, the longest time without a driver, batches committed again, restores. */
+export function figuresOf(episodes) {
+  const granted = episodes.filter(({ leaderless }) => leaderless);
+  const undone = episodes.filter(({ entry }) => entry?.kind === "rolled-back");
+  return {
+    takeovers: granted.length,
+    unplanned: granted.filter(({ leaderless }) => leaderless.how !== "resigned").length,
+    longestWithout: Math.max(0, ...granted.map(({ leaderless }) => leaderless.seconds)),
+    replayed: episodes.filter(({ replay }) => replay).reduce((sum, { count }) => sum + count, 0),
+    restores: undone.length,
+    undone: undone.reduce((sum, { entry }) => sum + undoneBy(entry), 0),
+  };
+}
+
+/** How many batches a restore took back; 0 if it went forward, as one that undoes another does. */
+export function undoneBy(entry) {
+  return Math.max(0, (entry.previous_batch ?? entry.batch ?? 0) - (entry.batch ?? 0));
+}

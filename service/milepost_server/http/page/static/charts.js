@@ -1,0 +1,114 @@
+// Drawings of a job: the intervals between its batches, and what happened to it over time. Each has a text of its own.
+
+import { draw, hint, make } from "./dom.js";
+import { count, moment, spacing } from "./format.js";
+import { isGap } from "./batches.js";
+
+const EPOCH_COLOURS = 6;
+const BARS = 60;
+const WIDTH = 1000;
+
+/** The class that colours what an epoch did; neighbouring epochs differ. */
+export function colourOf(epoch) {
+  return epoch === null || epoch === undefined ? "epoch-none" : `epoch-${epoch % EPOCH_COLOURS}`;
+}
+
+/** Draw the last intervals of a query as bars; the tallest is the longest one. */
+export function intervals(query) {
+  const bars = query.intervals.slice(-BARS);
+  const longest = Math.max(...bars.map(({ seconds }) => seconds), 0.001);
+  const pitch = WIDTH / Math.max(bars.length, 20);
+  const drawn = bars.map(({ seconds, batch, epoch, replay }, index) => {
+    const height = Math.max(3, (seconds / longest) * 96);
+    const marks = `${colourOf(epoch)}${isGap(seconds, query.usual) ? " gap" : ""}${replay ? " replay" : ""}`;
+    return draw(
+      "rect",
+      { class: `bar ${marks}`, x: index * pitch + pitch * 0.12, y: 100 - height, width: pitch * 0.76, height },
+      hint(`batch ${batch}: ${spacing(seconds)} after the one before${replay ? ", committed again" : ""}`),
+    );
+  });
+  const usual = query.usual === null ? null : 100 - Math.max(3, (query.usual / longest) * 96);
+  return draw(
+    "svg",
+    {
+      class: "intervals",
+      viewBox: `0 0 ${WIDTH} 100`,
+      preserveAspectRatio: "none",
+      role: "img",
+      "aria-label": `Intervals between the last ${count(bars.length + 1, "batch", "batches")} of ${query.directory || "/"}: usually ${spacing(query.usual ?? 0)}, at most ${spacing(longest)}`,
+    },
+    usual === null ? null : draw("line", { class: "usual", x1: 0, x2: WIDTH, y1: usual, y2: usual }),
+    drawn,
+  );
+}
+
+/**
+ * Draw what happened between two times: the epochs as bars, the batches as ticks in the colour of their epoch, and a
+ * mark for each other thing that was done.
+ */
+export function timeline(entries, from, to, now) {
+  const x = (at) => ((Math.min(Math.max(at, from), to) - from) / Math.max(1, to - from)) * WIDTH;
+  const within = entries.filter((entry) => Date.parse(entry.at) >= from);
+  const drawing = draw(
+    "svg",
+    {
+      class: "timeline",
+      viewBox: `0 0 ${WIDTH} 100`,
+      preserveAspectRatio: "none",
+      role: "img",
+      "aria-label": `What happened from ${moment(from, now)} to ${moment(to, now)}; the list below says the same`,
+    },
+    epochs(entries, from, to, x),
+    within.filter(({ kind }) => kind === "batch-committed").map((entry) => tick(entry, x)),
+    within.filter(({ kind }) => kind in MARKS).map((entry) => mark(entry, x)),
+  );
+  return make("div", { class: "drawing" }, drawing, scale(from, to, now));
+}
+
+/** The epochs, each from its grant to its end; the one without an end lasts until now. */
+function epochs(entries, from, to, x) {
+  const spans = new Map();
+  for (const entry of entries) {
+    const at = Date.parse(entry.at);
+    const known = spans.get(entry.epoch) ?? { begin: null, end: null, who: null };
+    if (entry.kind === "epoch-granted") spans.set(entry.epoch, { ...known, begin: at, who: entry.holder });
+    if (entry.kind === "epoch-ended") {
+      const since = entry.since ? Date.parse(entry.since) : null;
+      spans.set(entry.epoch, { begin: known.begin ?? since, end: at, who: known.who ?? entry.holder, how: entry.how });
+    }
+  }
+  return [...spans].flatMap(([epoch, { begin, end, who, how }]) => {
+    const first = begin ?? from;
+    const last = end ?? to;
+    if (last < from) return [];
+    const said = `epoch ${epoch}${who ? `, ${who}` : ""}${how ? `, ended: ${how}` : ""}`;
+    return [draw("rect", { class: `span ${colourOf(epoch)}`, x: x(first), y: 62, width: Math.max(2, x(last) - x(first)), height: 22 }, hint(said))];
+  });
+}
+
+function tick(entry, x) {
+  const replay = entry.replay === true;
+  return draw(
+    "rect",
+    { class: `tick ${colourOf(entry.epoch)}${replay ? " replay" : ""}`, x: x(Date.parse(entry.at)) - 1.5, y: replay ? 24 : 34, width: 3, height: replay ? 34 : 24 },
+    hint(`batch ${entry.batch}${replay ? ", committed again" : ""}`),
+  );
+}
+
+const MARKS = {
+  "savepoint-made": "savepoint",
+  "savepoint-dropped": "savepoint",
+  "rolled-back": "restored",
+  cloned: "savepoint",
+  "epoch-ended": "ended",
+};
+
+function mark(entry, x) {
+  if (entry.kind === "epoch-ended" && entry.how === "resigned") return null;
+  return draw("rect", { class: `mark-${MARKS[entry.kind]}`, x: x(Date.parse(entry.at)) - 2, y: 4, width: 4, height: 84 }, hint(entry.kind));
+}
+
+function scale(from, to, now) {
+  const middle = (from + to) / 2;
+  return make("div", { class: "scale", "aria-hidden": "true" }, [from, middle, to].map((at) => make("span", {}, at === to && now - to < 2000 ? "now" : moment(at, now))));
+}

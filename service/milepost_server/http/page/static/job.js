@@ -1,0 +1,155 @@
+// One job: who leads it, why its standbys wait, how its batches come, where a restore leads, and what became of it.
+
+import { mayWrite, principal } from "./access.js";
+import { card, link, linkOut, make, notice } from "./dom.js";
+import { age, count, lasting, spacing, span } from "./format.js";
+import { queriesOf } from "./batches.js";
+import { intervals } from "./charts.js";
+import { actsOn, button } from "./acts.js";
+import { historyOf } from "./history.js";
+import { batchesAnHour, pill, quietSentence, stateOf } from "./job_state.js";
+import { hashOfStore } from "./router.js";
+import { Refused, json, serverTime } from "./service.js";
+import { restorePoints } from "./restore_points.js";
+
+const ENTRIES = 300;
+
+export const title = (route) => route.store;
+
+export async function load(route, status, signal) {
+  const base = `v1/jobs/${encodeURIComponent(route.store)}`;
+  const [job, history, who] = await Promise.all([
+    json(base, signal),
+    json(`${base}/history?limit=${ENTRIES}`, signal).catch(refusal),
+    principal(signal),
+  ]);
+  return { job: withBatches(job), history, mayAct: mayWrite(who, route.store) };
+}
+
+function refusal(error) {
+  if (error instanceof Refused && error.status !== 401) return { error };
+  throw error;
+}
+
+/** Give a job the members by which the list tells how far it is: its last batch, and the oldest kept of that query. */
+function withBatches(job) {
+  const newest = job.snapshots.reduce((best, each) => (best === null || each.revision > best.revision ? each : best), null);
+  const oldest = newest && job.snapshots.find(({ directory }) => directory === newest.directory);
+  return { ...job, batch: newest, oldest };
+}
+
+/** What is shown beside the heading: the state, and what this token may do. */
+export function beside({ job, mayAct }) {
+  const acts = mayAct ? actsOn("job").filter((act) => act.offered(job)).map((act) => button(act, job)) : [];
+  return [
+    pill(stateOf(job, serverTime())),
+    acts.length === 0 ? null : make("div", { class: "acts", "data-key": "acts", role: "group", "aria-label": "What you can do" }, acts),
+  ];
+}
+
+export function render({ job, history, mayAct }, status, route) {
+  const now = serverTime();
+  const entries = history.entries ?? [];
+  const damage = job.damaged ? [notice(`${count(job.damaged, "record", "records")} of this job cannot be read: `, link(hashOfStore(job.job), "which"))] : [];
+  return [
+    make("p", { class: "lead", "data-key": "lead" }, sentence(job, now)),
+    ...damage,
+    stateOf(job, now) === "quiet" ? make("p", { class: "notice quiet-job", "data-key": "quiet" }, quietSentence(job, now)) : null,
+    make(
+      "div",
+      { class: "cards", "data-key": "cards" },
+      leader(job, now),
+      standbys(job, now),
+      batches(job, queriesOf(entries), now),
+      card("history", "What became of it", null, ...(history.error ? [notice(history.error.message)] : told(history)), ...(history.error ? [] : historyOf(history, route, now))),
+      card("restore", "Where a restore leads", null, ...restorePoints(job, mayAct, now)),
+    ),
+    make("p", { class: "pages", "data-key": "store" }, link(hashOfStore(job.job), "The store behind it"), make("span", { class: "quiet" }, count(job.handles, "handle", "handles"))),
+  ].filter((part) => part !== null);
+}
+
+function told({ corrupt }) {
+  return corrupt.map(({ name, reason }) => notice(`The page ${name} of the history is damaged: ${reason}`));
+}
+
+/** The job in one sentence. */
+function sentence(job, now) {
+  const last = job.batch === null ? ["No batch is kept here."] : ["The last checkpoint is batch ", make("strong", {}, job.batch.batch.toLocaleString("en")), ", ", age(job.batch.taken, now), "."];
+  const who = {
+    led: ["Led by ", make("strong", {}, job.holder || job.session), " for ", lasting(job.since, now), ". "],
+    lost: [`The driver of epoch ${job.epoch} was lost, and no driver leads. `],
+    resigned: [`The driver of epoch ${job.epoch} stopped in order, and no driver leads. `],
+    new: ["No driver ever led. "],
+  }[job.state] ?? [`State: ${job.state}. `];
+  return [...who, ...last];
+}
+
+function facts(pairs) {
+  const shown = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return make("dl", { class: "pairs" }, shown.map(([name, value]) => make("div", { "data-key": name }, make("dt", {}, name), make("dd", {}, value))));
+}
+
+function processFacts(process) {
+  if (process === null || process === undefined) return [];
+  return [
+    ["Host", process.host],
+    ["Process", process.pid],
+    ["Application", process.application],
+    ["Spark's interface", process.ui ? linkOut(process.ui, process.ui.replace(/^https?:\/\//, "")) : null],
+  ];
+}
+
+function leader(job, now) {
+  if (job.session === null || job.session === undefined) {
+    const last = job.epoch ? `Its last epoch is ${job.epoch}. ` : "";
+    return card("leader", "Who leads", null, make("p", { class: "big" }, "No driver"), make("p", { class: "quiet" }, last, "A driver that is started is granted the next epoch at once."));
+  }
+  return card(
+    "leader",
+    "Who leads",
+    make("span", { class: "epoch" }, `epoch ${job.epoch}`),
+    make("p", { class: "big" }, job.holder || job.session),
+    facts([
+      ...processFacts(job.process),
+      ["Leads since", age(job.since, now)],
+      ["Session", make("code", {}, job.session)],
+      ["Ends without a keepalive in", span(job.expires_in)],
+    ]),
+  );
+}
+
+function standbys(job, now) {
+  const number = job.standbyCount;
+  const aside = number === 0 ? null : make("span", { class: "epoch" }, String(number));
+  if (number === 0) return card("standbys", "Standbys", aside, make("p", { class: "quiet" }, "No driver waits. If the leading one is lost, the job stands still until another is started."));
+  const why =
+    job.state === "led"
+      ? `They wait because ${job.holder || job.session} holds epoch ${job.epoch} and keeps its session alive. The first is granted the next epoch at once if that driver stops in order, and after at most ${span(job.expires_in)} if it is killed.`
+      : "The first is being granted the epoch.";
+  const shown = job.standbys.map((each) =>
+    make("li", { "data-key": each.session }, make("p", { class: "who" }, each.holder || each.session), facts([...processFacts(each.process), ["Its session is open since", age(each.since, now)]])),
+  );
+  const more = number > job.standbys.length ? make("p", { class: "quiet" }, `And ${number - job.standbys.length} more.`) : null;
+  return card("standbys", "Standbys", aside, make("p", { class: "why" }, why), make("ol", { class: "standbys" }, shown), more);
+}
+
+function batches(job, queries, now) {
+  const rate = batchesAnHour(job);
+  const aside = rate === null ? null : make("span", { class: "epoch" }, `${rate >= 10 ? Math.round(rate) : rate.toFixed(1)} an hour`);
+  if (job.batch === null) return card("batches", "Batches", aside, make("p", { class: "quiet" }, "No checkpoint of this job is kept here."));
+  return card(
+    "batches",
+    "Batches",
+    aside,
+    make("p", { class: "big" }, `Batch ${job.batch.batch.toLocaleString("en")}`, " ", make("span", { class: "quiet" }, age(job.batch.taken, now))),
+    queries.filter((query) => query.intervals.length > 0).flatMap((query) => [
+      queries.length > 1 ? make("h3", {}, query.directory || "/") : null,
+      intervals(query),
+      facts([
+        ["Usual interval", spacing(query.usual)],
+        ["Longest of the last", spacing(query.longest)],
+        ["Committed again", String(query.batches.filter(({ replay }) => replay).length)],
+      ]),
+    ]),
+  );
+}

@@ -1,0 +1,45 @@
+// Where a restore of a job leads: its savepoints and snapshots, each with what going back to it would undo.
+
+import { actNamed, button } from "./acts.js";
+import { make, table } from "./dom.js";
+import { age, count } from "./format.js";
+
+export function restorePoints(job, mayAct, now) {
+  const points = pointsOf(job);
+  if (points.length === 0) return [make("p", { class: "quiet" }, "Nothing is kept yet: the service takes a snapshot after each batch.")];
+  const buttons = (point) => {
+    const acts = [actNamed("restore"), ...(mayAct ? [point.name === null ? actNamed("keep-snapshot") : actNamed("drop-savepoint")] : [])];
+    return make("span", { class: "acts" }, acts.map((act) => button(act, { ...job, point })));
+  };
+  return [
+    table(
+      "Savepoints and snapshots, the newest first",
+      [
+        ["Point", (point) => [make("strong", {}, point.name ?? `@${point.revision}`), " ", make("span", { class: "quiet" }, point.kind)]],
+        ["Batch", (point) => (point.directory === job.batch?.directory ? point.batch : `${point.batch} in ${point.directory || "/"}`), true],
+        ["Committed", (point) => age(point.taken, now)],
+        ["Epoch", (point) => point.epoch ?? "–", true],
+        ["Undoes", (point) => undoes(point, job)],
+        ["Acts", buttons],
+      ],
+      points,
+      (point) => `${point.kind} ${point.name} ${point.directory} ${point.revision}`,
+    ),
+  ];
+}
+
+function pointsOf(job) {
+  const named = (kind) => (each) => ({ name: null, ...each, kind });
+  return [
+    ...job.savepoints.map(named("savepoint")),
+    ...job.snapshots.map(named("snapshot")),
+    ...job.passedOver.map(named("from before a restore")),
+  ].sort((one, other) => other.revision - one.revision || (one.name === null ? 1 : -1));
+}
+
+function undoes(point, job) {
+  if (point.kind === "from before a restore") return "the restore";
+  if (point.directory !== job.batch?.directory) return "–";
+  const behind = job.batch.batch - point.batch;
+  return behind <= 0 ? "nothing" : count(behind, "batch", "batches");
+}

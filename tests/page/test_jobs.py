@@ -1,0 +1,156 @@
+"""What the console says of jobs, and what a person does with one, by clicks alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from playwright.sync_api import Route, expect
+
+import milepost
+from testbed.server import ServerProcess
+from tests.page.files import commit_batch
+from tests.page.screen import Screen
+from tests.page.story import driver, live_through
+
+
+@pytest.fixture(scope="module")
+def story(server: ServerProcess) -> Iterator[milepost.Session]:
+    """The session that leads the job `flights`, which has a past."""
+    with ExitStack() as running:
+        client = running.enter_context(milepost.Client(server.url))
+        yield live_through(running, client, server, "flights")
+
+
+@pytest.fixture
+def client(server: ServerProcess) -> Iterator[milepost.Client]:
+    with milepost.Client(server.url) as made:
+        yield made
+
+
+@pytest.mark.usefixtures("story")
+def test_a_job_answers_what_its_owner_asks(screen: Screen, server: ServerProcess) -> None:
+    screen.open(server.url)
+    expect(screen.row("flights")).to_contain_text("Led")
+    expect(screen.row("flights")).to_contain_text("1 standby")
+    screen.row("flights").get_by_role("link").click()
+    screen.live()
+
+    leader = screen.part("Who leads")
+    expect(leader).to_contain_text("flights@spark-2")
+    expect(leader).to_contain_text("epoch 2")
+    expect(leader.get_by_role("link", name="spark-2:4040")).to_have_attribute("href", "http://spark-2:4040")
+    standbys = screen.part("Standbys")
+    expect(standbys).to_contain_text("flights@spark-3")
+    expect(standbys).to_contain_text("wait because flights@spark-2 holds epoch 2 and keeps its session alive")
+    batches = screen.part("Batches")
+    expect(batches).to_contain_text("Batch 5")
+    expect(batches.get_by_role("img", name="Intervals between the last 8 batches")).to_be_visible()
+    assert screen.pair(batches, "Committed again") == "1"
+
+    past = screen.part("What became of it").get_by_role("listitem")
+    expect(past.filter(has_text="flights@spark-1 ended: its session was ended by a request")).to_be_visible()
+    expect(past.filter(has_text="flights@spark-2 on spark-2 leads under epoch 2")).to_contain_text("No driver led for")
+    expect(past.filter(has_text="Restored to batch 4")).to_contain_text("The 2 batches from 5 to 6 count no more")
+    expect(past.filter(has_text="Batch 5 committed again")).to_be_visible()
+
+    point = screen.part("Where a restore leads").get_by_role("row").filter(has_text="before-upgrade")
+    expect(point.get_by_role("cell").nth(3)).to_have_text("2 batches")
+    point.get_by_role("button", name="Restore").click()
+    expect(screen.dialog).to_contain_text("flights@spark-2 leads: stop it in order first")
+    expect(screen.dialog.locator("code")).to_have_text(
+        ["milepost jobs restore flights before-upgrade --dry-run", "milepost jobs restore flights before-upgrade"]
+    )
+    screen.page.keyboard.press("Escape")
+    expect(screen.dialog).to_have_count(0)
+
+
+@pytest.mark.usefixtures("story")
+def test_the_address_keeps_how_the_jobs_are_filtered(
+    screen: Screen, server: ServerProcess, client: milepost.Client
+) -> None:
+    with driver(client, "orders", "spark-9") as session:
+        session.store("orders").campaign()
+        session.store("orders").resign()
+    screen.open(server.url)
+    screen.page.get_by_role("link", name="Stopped").click()
+    expect(screen.row("orders")).to_contain_text("Stopped")
+    expect(screen.row("flights")).to_have_count(0)
+    screen.page.reload()
+    expect(screen.live().row("orders")).to_be_visible()
+    screen.page.get_by_role("link", name="All").click()
+    expect(screen.row("flights")).to_be_visible()
+    screen.page.keyboard.press("/")
+    screen.page.keyboard.type("spark-2")
+    expect(screen.row("orders")).to_have_count(0)
+    assert screen.page.url.endswith("/#/?q=spark-2")
+    screen.page.keyboard.press("ArrowDown")
+    assert screen.focused() == "flights"
+    screen.page.keyboard.press("Enter")
+    expect(screen.live().heading).to_have_text("flights")
+
+
+def test_a_batch_shows_at_once(screen: Screen, server: ServerProcess, client: milepost.Client) -> None:
+    """The clock of the page stands still, so that it does not poll: only the event makes it ask."""
+    with driver(client, "moving", "spark-1") as session:
+        session.store("moving").campaign()
+        with screen.page.expect_response("**/v1/stores/moving/events"):
+            screen.open(f"{server.url}/#/jobs/moving")
+        screen.still(after=4)
+        commit_batch(server, "moving", 0)
+        expect(screen.part("Batches")).to_contain_text("Batch 0")
+
+
+def test_a_savepoint_is_made_once_though_the_answer_was_lost(
+    screen: Screen, server: ServerProcess, client: milepost.Client
+) -> None:
+    with driver(client, "kept", "spark-1") as session:
+        store = session.store("kept")
+        store.campaign()
+        commit_batch(server, "kept", 0)
+        screen.open(f"{server.url}/#/jobs/kept")
+
+        def lose_the_answer(route: Route) -> None:
+            route.fetch()
+            route.abort()
+
+        screen.page.route("**/tree/savepoints/*", lose_the_answer, times=1)
+        screen.page.get_by_role("button", name="Make a savepoint").click()
+        expect(screen.dialog).to_contain_text("Keeps the newest snapshot, batch 0")
+        screen.dialog.get_by_label("Name of the savepoint").fill("release-1")
+        screen.page.keyboard.press("Enter")
+        expect(screen.dialog).to_contain_text("It is not known whether it was done: no connection")
+        assert screen.barriers() == []
+        screen.dialog.get_by_role("button", name="Ask again").click()
+        expect(screen.dialog).to_contain_text("The savepoint release-1 is made.")
+        screen.dialog.get_by_role("button", name="Close").click()
+        made = [each for each in client.job_history("kept") if each.kind == "savepoint-made"]
+        assert [each.holder for each in made] == ["console"]
+
+        point = screen.part("Where a restore leads").get_by_role("row").filter(has_text="release-1")
+        point.get_by_role("button", name="Drop").click()
+        drop = screen.dialog.get_by_role("button", name="Drop")
+        expect(drop).to_be_disabled()
+        screen.dialog.get_by_label("to confirm").fill("release")
+        expect(drop).to_be_disabled()
+        screen.dialog.get_by_label("to confirm").fill("release-1")
+        drop.click()
+        expect(screen.dialog).to_contain_text("The savepoint release-1 is dropped.")
+        assert store.files.snapshots().savepoints == []
+
+
+def test_a_driver_that_hangs_is_replaced_by_its_standby(
+    screen: Screen, server: ServerProcess, client: milepost.Client
+) -> None:
+    with ExitStack() as running:
+        live_through(running, client, server, "stuck")
+        screen.open(f"{server.url}/#/jobs/stuck")
+        screen.page.get_by_role("button", name="End its session").click()
+        expect(screen.dialog).to_contain_text("The first standby is granted the next epoch")
+        screen.dialog.get_by_label("to confirm").fill("stuck")
+        screen.dialog.get_by_role("button", name="End its session").click()
+        expect(screen.dialog).to_contain_text("The session of stuck@spark-2 is ended.")
+        screen.page.keyboard.press("Escape")
+        expect(screen.part("Who leads")).to_contain_text("stuck@spark-3")
+        expect(screen.part("Who leads")).to_contain_text("epoch 3")
