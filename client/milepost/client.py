@@ -147,11 +147,11 @@ class Client(NotPicklable):
         """
         return self._driver.stream(service.sessions(self._caller, timeout))
 
-    def jobs(self, *, timeout: float | None = None) -> Iterator[JobSummary]:
-        """Iterate over all jobs by name: the stores with an epoch or a snapshot of their files. They are fetched page
-        by page, each within ``timeout`` seconds.
+    def jobs(self, *, dropped: bool = False, timeout: float | None = None) -> Iterator[JobSummary]:
+        """Iterate over all jobs by name: the stores with an epoch or a snapshot of their files; with ``dropped``, those
+        that were dropped in place of these. They are fetched page by page, each within ``timeout`` seconds.
         """
-        return self._driver.stream(service.jobs(self._caller, timeout))
+        return self._driver.stream(service.jobs(self._caller, dropped, timeout))
 
     def job_info(self, job: str, *, timeout: float | None = None) -> JobInfo:
         """Return a job as a whole: who leads it, who stands by, and which batches it has committed. ``job`` is the name

@@ -11,8 +11,9 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from milepost import timeline
+from milepost import origin, timeline
 from milepost.errors import NoSafeCheckpoint, RecordUnreadable
+from milepost.origin import Origin
 from milepost.timeline import UNRESTORED, Timeline
 
 SCHEMA = 2
@@ -28,12 +29,15 @@ _RESTORED_SCHEMA = 5
 """The schema of records of a restored job; it differs from the others so that a release that does not know restores
 refuses the record instead of reading batches that count no more.
 """
+_CLONED_SCHEMA = 6
+"""The schema of records of a clone, so that a release that does not know clones of jobs refuses the record."""
 _RESCALED_SCHEMA = 8
 """The schema of records while a rescale goes on; it differs from the others so that a release that does not know
 rescales refuses the record instead of continuing from a half rescaled state.
 """
 _LAYERED_SCHEMA = 1
 """The schema of older releases, which stored checkpoints as archives and named them in the record."""
+_KNOWN: Final = frozenset({*range(_LAYERED_SCHEMA, _CLONED_SCHEMA + 1), _RESCALED_SCHEMA})
 KIND = "files"
 """The value of ``kind`` in the manifest of a record that `Job.files` wrote.
 
@@ -79,7 +83,8 @@ class JobRecord:
     ``timeline`` says which publications count, and ``abandoned`` which of `Job.files` do not, the latest first.
 
     ``rescales_at`` is the batch, without input, as which a rescale that goes on divides the state anew; None if none
-    does. Once Spark has committed that batch, the rescale counts, and before that it does not.
+    does. Once Spark has committed that batch, the rescale counts, and before that it does not. ``origin`` says what the
+    job is a clone of; None if it is none.
     """
 
     job: str
@@ -96,6 +101,17 @@ class JobRecord:
     timeline: Timeline = UNRESTORED
     abandoned: tuple[Abandoned, ...] = ()
     rescales_at: int | None = None
+    origin: Origin | None = None
+
+    @property
+    def states(self) -> str:
+        """The name of the directory of the job's managed states: the identity of the job that began them."""
+        return self.job if self.origin is None else self.origin.states
+
+    @property
+    def first_output(self) -> int:
+        """The first batch whose output may be the job's own: 0, or in a clone the one after the cloned batches."""
+        return 0 if self.origin is None else self.origin.batch + 1
 
     @property
     def begun(self) -> int:
@@ -133,7 +149,37 @@ class JobRecord:
         ended = replace(self, epoch=epoch, rescales_at=None)
         if self.rescales_at is None or committed < self.rescales_at or self.published < 0:
             return ended
+        if self.origin is not None and self.published == self.origin.batch:  # a clone without output of its own yet
+            ended = replace(ended, origin=replace(self.origin, batch=self.rescales_at))
         return replace(ended, published=self.rescales_at, entries=0, published_under=epoch)
+
+    def cloned(self, name: str, snapshot: str, job: str, epoch: int) -> JobRecord:
+        """Return the first record of a clone, with the identity ``job``, made under ``epoch`` of its store. This record
+        is that of the snapshot ``snapshot`` of the job ``name``.
+
+        The clone has published the same batches, with the same managed state, but its record lists no output.
+        """
+        before = self.origin
+        manifests = (self.manifest, *(each.manifest for each in self.abandoned))
+        outputs = [each["output"] for each in manifests if published_by_files(each)]
+        return replace(
+            self,
+            job=job,
+            epoch=epoch,
+            manifest=None,
+            entries=0,
+            expired=0,
+            published_under=epoch,
+            timeline=UNRESTORED,
+            abandoned=(),
+            origin=Origin(
+                lineage=((name, self.job), *(() if before is None else before.lineage)),
+                snapshot=snapshot,
+                batch=self.published,
+                outputs=tuple(dict.fromkeys((*outputs, *(() if before is None else before.outputs)))),
+                states=self.states,
+            ),
+        )
 
     def expiring(self, before: int, epoch: int) -> JobRecord:
         """Return the record after the published batches below ``before`` expired; batches that expired earlier stay
@@ -235,6 +281,9 @@ class JobRecord:
                     for each in self.abandoned
                 ],
             }
+        cloned: dict[str, Any] = {}
+        if self.origin is not None:
+            schema, cloned = _CLONED_SCHEMA, {"cloneOf": self.origin.to_json()}
         if self.rescales_at is not None:
             schema, rescales = _RESCALED_SCHEMA, {"rescalesAt": self.rescales_at}
         return json.dumps(
@@ -251,6 +300,7 @@ class JobRecord:
                 **state,
                 **expired,
                 **restored,
+                **cloned,
                 **rescales,
             },
             separators=(",", ":"),
@@ -277,7 +327,7 @@ def decode(state: bytes) -> JobRecord:
     try:
         raw = json.loads(state)
         schema = raw["schema"]
-        if schema not in (SCHEMA, _LAYERED_SCHEMA, _STATE_SCHEMA, _EXPIRED_SCHEMA, _RESTORED_SCHEMA, _RESCALED_SCHEMA):
+        if schema not in _KNOWN:
             raise RecordUnreadable(f"the job record has schema {schema!r}, this version knows up to {_RESCALED_SCHEMA}")
         restored = schema == _RESTORED_SCHEMA or "timeline" in raw
         under = raw.get("publishedUnder")
@@ -298,6 +348,7 @@ def decode(state: bytes) -> JobRecord:
             timeline=timeline.from_json(raw["timeline"]) if restored else UNRESTORED,
             abandoned=tuple(_abandoned(each) for each in raw["abandoned"]) if restored else (),
             rescales_at=_number(raw["rescalesAt"]) if schema == _RESCALED_SCHEMA else None,
+            origin=origin.from_json(raw["cloneOf"]) if schema == _CLONED_SCHEMA or "cloneOf" in raw else None,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RecordUnreadable(f"the state of handle {JOB!r} is not a job record: {error!r}") from error

@@ -90,6 +90,11 @@ def newest_as_of(kept: KeptSnapshots, time: datetime) -> str:
     )
 
 
+def newest(kept: KeptSnapshots) -> str:
+    """Return the name of the newest snapshot of the job's checkpoint. Raises `NotExist`."""
+    return _newest_snapshot(kept, lambda _: True, "of its checkpoint")
+
+
 def snapshot_of(kept: KeptSnapshots, wanted: str) -> tuple[int, str]:
     """Return the revision and the name of the snapshot that the user names with ``wanted``.
 
@@ -125,7 +130,7 @@ def require_safe(store: StateHandleStore, snapshot: str, record: JobRecord | Non
     errors of reading the record.
     """
     if record is None:
-        _, record = _handle_and_record(store)
+        _, record = handle_and_record(store)
     if record is not None:
         root = f".snapshot/{snapshot}"
         logged = max(newest_batch(store.files, f"{root}/{_CHECKPOINT}/{log}") for log in ("offsets", "set-aside"))
@@ -167,28 +172,33 @@ def _lost_states(store: StateHandleStore, record: JobRecord, root: str) -> list[
     """Return the names of the managed states that the snapshot at ``root`` would lose: it lacks files to which the
     job's published record refers.
     """
+    return [
+        name
+        for name, paths in files_of_states(store.name, record).items()
+        if any(is_file(store, path) and not is_file(store, f"{root}/{path}") for path in paths)
+    ]
+
+
+def files_of_states(job: str, record: JobRecord) -> dict[str, list[str]]:
+    """Return, for each managed state in the record of the job ``job``, the paths of the files to which the record
+    refers, if the state is among the files of the job.
+    """
     if not record.state:
-        return []
+        return {}
     try:
         from milepost.state.processors.snapshot import Snapshot
         from milepost.state.store.files.tree import DEFAULT_DIRECTORY
     except ModuleNotFoundError as missing:
         raise MilepostError(
-            f"{store.name} has managed state, and looking at it takes {missing.name}: pip install 'milepost[state]'"
+            f"{job} has managed state, and looking at it takes {missing.name}: pip install 'milepost[state]'"
         ) from missing
     found = [Snapshot.from_json(name, document) for name, document in record.state.items()]
-    directory = f"{DEFAULT_DIRECTORY}/{record.job}"
-    return [
-        one.name
-        for one in found
-        if any(
-            _is_file(store, f"{directory}/{path}") and not _is_file(store, f"{root}/{directory}/{path}")
-            for path in one.commits
-        )
-    ]
+    directory = f"{DEFAULT_DIRECTORY}/{record.states}"
+    return {one.name: [f"{directory}/{path}" for path in one.commits] for one in found}
 
 
-def _is_file(store: StateHandleStore, path: str) -> bool:
+def is_file(store: StateHandleStore, path: str) -> bool:
+    """Return whether the job has a file at ``path``."""
     try:
         store.files.get(path)
     except NotExist:
@@ -218,32 +228,19 @@ def _prepare(
 
     Both are None if only the files go back: the job has no record, or has published nothing through Milepost.
     """
-    found = store.files.verify(timeout=timeout)
-    revision, name = snapshot_of(found.kept, wanted)
-    every = (
-        *found.kept.snapshots,
-        *(savepoint.snapshot for savepoint in found.kept.savepoints),
-        *found.kept.passed_over,
-    )
-    snapshot = next(each for each in every if each.revision == revision)
-    if not snapshot.intact:
-        raise CheckpointDamaged(
-            f"bytes of the snapshot {name} of {store.name} are missing, so nothing was restored: restore another "
-            "snapshot; milepost files verify lists what is missing",
-            [file.path for file in found.damaged],
-        )
-    handle, now = _handle_and_record(store)
+    snapshot, name = intact_snapshot(store, wanted, timeout)
+    handle, now = handle_and_record(store)
     record = None
     if now is None or (now.published < 0 and now.state is None):
         handle = None
     else:
-        then = _record_then(store, name)
+        then = record_then(store, name)
         require_safe(store, name, then)
         record = now.restoring(then, store.epoch or now.epoch + 1)
     plan = JobRestore(
         job=store.name,
         snapshot=name,
-        revision=revision,
+        revision=snapshot.revision,
         batch=snapshot.batch,
         published=-1 if record is None else record.published,
         published_before=-1 if now is None else now.published,
@@ -255,27 +252,54 @@ def _prepare(
     return plan, handle, record
 
 
-def _record_then(store: StateHandleStore, name: str) -> JobRecord:
+def intact_snapshot(store: StateHandleStore, wanted: str, timeout: float | None) -> tuple[Snapshot, str]:
+    """Return the kept snapshot that the user names with ``wanted``, and its name, after checking within ``timeout``
+    that its bytes exist. Raises `NotExist` and `CheckpointDamaged`.
+    """
+    found = store.files.verify(timeout=timeout)
+    revision, name = snapshot_of(found.kept, wanted)
+    every = (
+        *found.kept.snapshots,
+        *(savepoint.snapshot for savepoint in found.kept.savepoints),
+        *found.kept.passed_over,
+    )
+    snapshot = next(each for each in every if each.revision == revision)
+    if not snapshot.intact:
+        raise CheckpointDamaged(
+            f"bytes of the snapshot {name} of {store.name} are missing, so nothing was changed: name another snapshot; "
+            "milepost files verify lists what is missing",
+            [file.path for file in found.damaged],
+        )
+    return snapshot, name
+
+
+def record_then(store: StateHandleStore, name: str) -> JobRecord:
+    """Return the job record that belongs to the snapshot ``name`` of a job. Raises `NoSafeCheckpoint` if it has none,
+    or was taken in the middle of a rescale.
+    """
     try:
         then = decode(store.files.read(f".snapshot/{name}/{RECORD_FILE}"))
     except NotExist as error:
         raise NoSafeCheckpoint(
             f"snapshot {name} of {store.name} has no job record, since an older release took it: only a snapshot that "
-            "a driver of this release took can be restored; milepost files roll-back goes back as far as the present "
-            "record allows"
+            "a driver of this release took can be restored or cloned; milepost files roll-back goes back as far as the "
+            "present record allows"
         ) from error
     if then.rescales_at is None:
         return then
     committed = newest_batch(store.files, f".snapshot/{name}/{_CHECKPOINT}/commits")
     if committed < then.rescales_at:
         raise NoSafeCheckpoint(
-            f"snapshot {name} of {store.name} was taken in the middle of a rescale, whose state is not whole: restore "
-            f"a snapshot of batch {committed} that was taken before it"
+            f"snapshot {name} of {store.name} was taken in the middle of a rescale, whose state is not whole: name a "
+            f"snapshot of batch {committed} that was taken before it"
         )
     return then.rescaled(committed, then.epoch)
 
 
-def _handle_and_record(store: StateHandleStore) -> tuple[Handle | None, JobRecord | None]:
+def handle_and_record(store: StateHandleStore) -> tuple[Handle | None, JobRecord | None]:
+    """Return the handle of the job record and the record; None for both if the job has none. Raises the errors of
+    reading the record.
+    """
     try:
         handle = store.get(JOB)
         return handle, decode(store.read(JOB, handle.version))

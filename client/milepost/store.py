@@ -12,7 +12,7 @@ from milepost.core.store import StoreOperations
 from milepost.core.watch import wait_for, watch
 from milepost.drivers.blocking import BlockingDriver
 from milepost.files import JobFiles
-from milepost.types import CorruptHandle, Epoch, FileCredential, Handle, LockedHandles, Removal, StoreEvent
+from milepost.types import CorruptHandle, DroppedJob, Epoch, FileCredential, Handle, LockedHandles, Removal, StoreEvent
 from milepost.wire import MAX_PAGE
 
 
@@ -193,6 +193,15 @@ class StateHandleStore(NotPicklable):
         deletes their states later.
         """
         return self._driver.run(self._operations.clear_entries(timeout))
+
+    def drop_job(self, *, timeout: float | None = None) -> DroppedJob:
+        """Drop the job of this store under this object's epoch, which the session must hold: all handles, files,
+        snapshots and savepoints go in one commit. Return how many there were.
+
+        The number of the epoch stays, so that a late driver of the dropped job is fenced, and so does the history. The
+        service deletes the bytes later. Raises `Fenced`, and `Corrupt` if records of the files are damaged.
+        """
+        return self._driver.run(self._operations.drop_job(timeout))
 
     def release(self, name: str, *, timeout: float | None = None) -> None:
         """Release this session's lock on a handle, if it holds one."""

@@ -1,4 +1,4 @@
-"""The records that the SDK returns, and `StateReplacement`, which it takes: frozen dataclasses without behaviour."""
+"""The records that the SDK returns, and those that it takes: frozen dataclasses without behaviour."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ __all__ = [
     "Savepoint",
     "KeptSnapshots",
     "DamagedFile",
+    "DroppedJob",
     "Verification",
     "JobFile",
     "WrittenFile",
+    "StateAddition",
     "StateReplacement",
     "FileCredential",
     "SessionInfo",
@@ -177,6 +179,14 @@ class Clone:
 
 
 @dataclass(frozen=True)
+class DroppedJob:
+    """The result of a drop: the job had ``handles`` handles, and ``snapshots`` snapshots of its files."""
+
+    handles: int
+    snapshots: int
+
+
+@dataclass(frozen=True)
 class JobFile:
     """A file or a directory in the tree of a job.
 
@@ -208,6 +218,15 @@ class WrittenFile:
     sha256: str
     version: str
     created: bool
+
+
+@dataclass(frozen=True)
+class StateAddition:
+    """A handle ``name`` that does not exist yet, with its first state. The ``repr`` omits ``state``."""
+
+    name: str
+    state: bytes = field(repr=False)
+    labels: Mapping[str, str] | None = field(default=None, hash=False)
 
 
 @dataclass(frozen=True)
@@ -403,6 +422,7 @@ class HistoryEntry:
     - ``rolled-back``: to ``snapshot``, that of ``batch``, from the snapshot ``previous``, that of ``previous_batch``.
     - ``cloned``: the files of the job were copied from ``source``, a job and its snapshot: ``files`` files with
       ``bytes`` bytes.
+    - ``dropped``: the job was dropped, with its handles, files and snapshots; ``batch`` is that of the newest snapshot.
     - ``damaged``: the stored page ``page`` of the history cannot be read, for the reason ``reason``, and its entries
       are missing. Such an entry has neither ``at`` nor ``revision``.
     - ``missed``: `Client.job_events` could not tell what happened here, since the service no longer keeps it;

@@ -10,7 +10,7 @@ import pytest
 
 import milepost
 from milepost.errors import NoSafeCheckpoint, RecordUnreadable
-from milepost.job_record import JOB, JobRecord, decode
+from milepost.job_record import JOB, KIND, JobRecord, decode
 from milepost.spark.pointer import JobPointer, ResolvingStore
 from milepost.store import StateHandleStore
 
@@ -59,8 +59,8 @@ def test_a_record_with_something_else_in_a_place_is_refused(damage: dict[str, ob
 
 
 def test_a_newer_schema_is_refused_by_name() -> None:
-    with pytest.raises(RecordUnreadable, match="schema 6"):
-        decode(JobRecord("job", 1).encode().replace(b'"schema":2', b'"schema":6'))
+    with pytest.raises(RecordUnreadable, match="schema 7"):
+        decode(JobRecord("job", 1).encode().replace(b'"schema":2', b'"schema":7'))
 
 
 def test_a_record_with_states_has_a_schema_that_older_releases_refuse() -> None:
@@ -85,6 +85,47 @@ def test_what_is_expired_stays_so_and_older_releases_refuse_it(state: dict[str, 
     assert (decode(later.encode()).expired, later.state) == (5, state)
     with pytest.raises(RecordUnreadable, match="is no whole number"):
         decode(record.encode().replace(b'"expired":5', b'"expired":null'))
+
+
+def files_of(output: str) -> dict[str, object]:
+    """The manifest of `job.files` that publishes into ``output``."""
+    return {"kind": KIND, "output": output, "page": {"file": "_milepost/batch-4-e3-0.json"}}
+
+
+def test_a_clone_has_published_the_same_batches_and_has_no_output() -> None:
+    state = {"words": {"version": 1}}
+    record = JobRecord("job", 3, authority="a:1").publishing(4, files_of("/out"), 3, state).expiring(2, 3)
+    clone = record.cloned("flights", "@7", "own", 1)
+    assert json.loads(clone.encode())["schema"] == 6
+    assert decode(clone.encode()) == clone
+    assert (clone.job, clone.published, clone.state, clone.authority) == ("own", 4, state, "a:1")
+    assert (clone.manifest, clone.expired, clone.first_output, clone.states) == (None, 0, 5, "job")
+    assert clone.origin is not None
+    assert (clone.origin.source, clone.origin.outputs) == ("flights", ("/out",))
+    again = clone.publishing(5, files_of("/next"), 1, state).cloned("next", "@9", "third", 1)
+    assert again.origin is not None
+    assert again.origin.lineage == (("next", "own"), ("flights", "job"))
+    assert (again.origin.outputs, again.first_output, again.states) == (("/next", "/out"), 6, "job")
+    damaged: list[dict[str, object]] = [{"lineage": []}, {"batch": "4"}, {"states": None}]
+    for damage in damaged:
+        raw = json.loads(clone.encode())
+        with pytest.raises(RecordUnreadable):
+            decode(json.dumps({**raw, "cloneOf": {**raw["cloneOf"], **damage}}).encode())
+
+
+def test_a_rescaled_or_restored_clone_is_still_one() -> None:
+    clone = JobRecord("job", 3).publishing(4, files_of("/out"), 3).cloned("flights", "@7", "own", 1)
+    rescaling = clone.rescaling(5, 2)
+    assert (json.loads(rescaling.encode())["schema"], decode(rescaling.encode())) == (8, rescaling)
+    rescaled = rescaling.rescaled(5, 2)
+    assert (rescaled.published, rescaled.first_output) == (5, 6)
+    published = rescaled.publishing(6, files_of("/next"), 2)
+    assert published.rescaling(7, 3).rescaled(7, 3).first_output == 6
+    restored = published.restoring(clone, 4)
+    assert (restored.manifest, restored.published, restored.first_output) == (None, 4, 5)
+    assert restored.restoring(published, 5).manifest == published.manifest
+    with pytest.raises(RecordUnreadable, match="this job is own"):
+        published.restoring(JobRecord("job", 3), 4)
 
 
 def test_entries_count_until_the_batch_is_published() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import aclosing, asynccontextmanager
 
 from milepost.core.body import AsyncState
@@ -11,7 +11,15 @@ from milepost.core.objects import NotPicklable, store_repr
 from milepost.core.progress import Progress
 from milepost.core.store_calls import StoreCalls
 from milepost.drivers.asynchronous import AsyncDriver
-from milepost.types import Clone, JobFile, KeptSnapshots, StateReplacement, Verification, WrittenFile
+from milepost.types import (
+    Clone,
+    JobFile,
+    KeptSnapshots,
+    StateAddition,
+    StateReplacement,
+    Verification,
+    WrittenFile,
+)
 from milepost.wire import MAX_PAGE
 
 
@@ -161,12 +169,24 @@ class AsyncJobFiles(NotPicklable):
         """
         return await self._driver.run(self._operations.roll_back(revision, keep, replace, timeout))
 
-    async def clone(self, source: str, snapshot: str, *, timeout: float | None = None) -> Clone:
+    async def clone(
+        self,
+        source: str,
+        snapshot: str,
+        *,
+        files: Mapping[str, bytes] | None = None,
+        add: StateAddition | None = None,
+        timeout: float | None = None,
+    ) -> Clone:
         """Begin this job with copies of the files in a snapshot of the job ``source``, under this store's epoch; return
         the number of copied files and bytes.
 
         ``snapshot`` is `Savepoint.name` or `Snapshot.name`. This job must have no files yet; if the call fails, it
         still has none. Copying many bytes takes long, so pass a ``timeout`` above the client's. Raises `NotExist`,
         `NotEmpty`, `Fenced`, and `InvalidRequest` if the content of a file names the directory of ``source``.
+
+        The files that ``files`` names, at most four of the snapshot's, have these bytes in place of the original ones.
+        ``add`` adds a handle, at most 256 KiB, in the same commit, locked for this session: either the job has the
+        files and the handle, or nothing is changed. Raises `AlreadyExists` and `TooLarge`.
         """
-        return await self._driver.run(self._operations.clone(source, snapshot, timeout))
+        return await self._driver.run(self._operations.clone(source, snapshot, files or {}, add, timeout))

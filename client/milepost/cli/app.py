@@ -14,11 +14,11 @@ import milepost
 from milepost.cli.backup.commands import backup, restore
 from milepost.cli.config import config
 from milepost.cli.contexts import Given
+from milepost.cli.copies import jobs
 from milepost.cli.events import events
 from milepost.cli.expire import expire
 from milepost.cli.files import files
 from milepost.cli.fsck import fsck
-from milepost.cli.job_events import jobs
 from milepost.cli.options import (
     DEFAULT_TIMEOUT,
     AsJson,

@@ -16,11 +16,9 @@ from milepost.cli.errors import ExitCode
 from milepost.cli.options import Options, shared
 from milepost.cli.output import Form, report, show, show_all
 from milepost.cli.service import of_store
-from milepost.errors import NotEmpty, NotExist
+from milepost.cloning import require_no_files
 from milepost.restoring import require_safe, roll_back, snapshot_of
-from milepost.store import StateHandleStore
 from milepost.types import Snapshot, Verification
-from milepost.wire import Code
 
 files = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -149,20 +147,11 @@ def clone(
     options: Options = context.obj
     with options.client() as client:  # checked before the campaign, which would create a missing store
         _, name = snapshot_of(client.store(source).files.snapshots(), snapshot)
-        _require_no_files(client.store(store))
+        require_no_files(client.store(store))
     with changing(context, store, campaign=True) as opened:
         copied = opened.files.clone(source, name, timeout=within)
     sentence = f"{store} begins with {copied.files} files of {copied.bytes} bytes"
     report(context, sentence, store=store, files=copied.files, bytes=copied.bytes)
-
-
-def _require_no_files(store: StateHandleStore) -> None:
-    try:
-        found = next(store.files.list(), None)
-    except NotExist:
-        return
-    if found is not None:
-        raise NotEmpty(Code.NOT_EMPTY, f"the job {store.name} has files: {found.path!r}")
 
 
 def _line(name: str, kind: str, snapshot: Snapshot) -> SnapshotLine:

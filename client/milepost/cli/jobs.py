@@ -23,7 +23,7 @@ from milepost.errors import Damaged, MilepostError, NotExist
 from milepost.rescaling import JobRescale
 from milepost.rescaling import planned as planned_rescale
 from milepost.restoring import newest_as_of, newest_of_batch, planned, restore
-from milepost.types import HistoryEntry, JobInfo, JobSummary, Process, StandbyInfo
+from milepost.types import HistoryEntry, JobInfo, JobSummary, KeptSnapshots, Process, StandbyInfo
 
 jobs = typer.Typer(
     rich_markup_mode=None,
@@ -46,11 +46,28 @@ def _seconds_of(text: str) -> float:
 
 
 Job = Annotated[str, typer.Argument(help="Name of the job, which is that of its store.")]
+Named = Annotated[
+    str | None, typer.Argument(help="Name of a savepoint, or the revision of a snapshot, with or without @.")
+]
+OfBatch = Annotated[int | None, typer.Option(min=0, help="In place of SNAPSHOT: the newest snapshot of this batch.")]
+AsOf = Annotated[
+    datetime | None,
+    typer.Option(
+        formats=["%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z"],
+        help="In place of SNAPSHOT: the newest snapshot from this time or before.",
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would do, and change nothing.")]
 
 
 @jobs.command("ls")
 @shared
-def list_jobs(context: typer.Context) -> None:
+def list_jobs(
+    context: typer.Context,
+    dropped: Annotated[
+        bool, typer.Option("--dropped", help="List the jobs that were dropped in place of these.")
+    ] = False,
+) -> None:
     """List the jobs: the stores that have an epoch or a snapshot of their files.
 
     STATE is led, lost (the driver's session ended before it resigned), resigned, new or damaged. AGE is the number of
@@ -59,7 +76,7 @@ def list_jobs(context: typer.Context) -> None:
     options: Options = context.obj
     with options.client() as client:
         columns = ("job", "state", "epoch", "holder", "standbys", "batch", "age", "batches_an_hour", "damaged")
-        show_all(context, [_line(each) for each in client.jobs()], columns)
+        show_all(context, [_line(each) for each in client.jobs(dropped=dropped)], columns)
 
 
 @jobs.command("show")
@@ -151,20 +168,10 @@ def _checked(client: Client, wanted: list[str], max_age: float | None) -> Iterat
 def restore_job(
     context: typer.Context,
     job: Job,
-    snapshot: Annotated[
-        str | None, typer.Argument(help="Name of a savepoint, or the revision of a snapshot, with or without @.")
-    ] = None,
-    batch: Annotated[
-        int | None, typer.Option(min=0, help="In place of SNAPSHOT: the newest snapshot of this batch.")
-    ] = None,
-    as_of: Annotated[
-        datetime | None,
-        typer.Option(
-            formats=["%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z"],
-            help="In place of SNAPSHOT: the newest snapshot from this time or before.",
-        ),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would do, and change nothing.")] = False,
+    snapshot: Named = None,
+    batch: OfBatch = None,
+    as_of: AsOf = None,
+    dry_run: DryRun = False,
     within: Within = 600.0,
 ) -> None:
     """Restore a job to a snapshot: files, job record, published output and managed state go back together.
@@ -177,12 +184,7 @@ def restore_job(
     options: Options = context.obj
     with options.client() as client:  # planned before the campaign, so that a refused restore does not raise the epoch
         store = client.store(job)
-        kept = store.files.snapshots()
-        if batch is not None:
-            snapshot = newest_of_batch(kept, batch)
-        elif as_of is not None:
-            snapshot = newest_as_of(kept, as_of)
-        plan = planned(store, snapshot or "", timeout=within)
+        plan = planned(store, chosen(store.files.snapshots(), snapshot, batch, as_of), timeout=within)
     if not dry_run:
         with changing(context, job, campaign=True) as opened:
             plan = restore(opened, plan.snapshot, timeout=within)
@@ -190,6 +192,15 @@ def restore_job(
     undo = "" if plan.undo is None else f"; milepost jobs restore {job} {plan.undo} undoes it"
     becomes = "".join(f"\n  {what}: {getattr(plan, what)}" for what in ("source", "state", "output", "sink"))
     report(context, f"{said} batch {plan.batch}{undo}{becomes}", **asdict(plan))
+
+
+def chosen(kept: KeptSnapshots, snapshot: str | None, batch: int | None, as_of: datetime | None) -> str:
+    """Return the name of the snapshot that the user names in one of three ways. Raises `NotExist`."""
+    if batch is not None:
+        return newest_of_batch(kept, batch)
+    if as_of is not None:
+        return newest_as_of(kept, as_of)
+    return snapshot or ""
 
 
 @jobs.command("rescale")
@@ -201,7 +212,7 @@ def rescale_job(
     settings: Annotated[
         list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark. May be repeated.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would do, and change nothing.")] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Divide the state of a job's operators among another number of partitions, by Spark's offline repartition.
 
@@ -306,6 +317,8 @@ def _detail(entry: HistoryEntry) -> str | None:
             return f"to batch {entry.batch} (@{entry.snapshot}){left}"
         case "cloned":
             return f"{entry.files} files of {entry.source}"
+        case "dropped":
+            return None if entry.batch is None else f"at batch {entry.batch}"
         case "damaged":
             return f"page {entry.page} cannot be read: {entry.reason}"
         case "missed":

@@ -5,7 +5,7 @@ all files, and roll back to a snapshot.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 from milepost.core.body import AsyncState, Body, body_of
@@ -30,7 +30,15 @@ from milepost.operations.files import (
     WRITE_FILE,
 )
 from milepost.operations.operation import RestOperation
-from milepost.types import Clone, JobFile, KeptSnapshots, StateReplacement, Verification, WrittenFile
+from milepost.types import (
+    Clone,
+    JobFile,
+    KeptSnapshots,
+    StateAddition,
+    StateReplacement,
+    Verification,
+    WrittenFile,
+)
 from milepost.wire import STATE_MEDIA_TYPE, Header
 
 T = TypeVar("T")
@@ -204,22 +212,38 @@ class SnapshotOperations:
             document["replace"] = _replacement(replace)
         return (yield from self._calls.send(*call, reader, headers, json_body(document), timeout=timeout)).value
 
-    def clone(self, source: str, snapshot: str, timeout: float | None = None) -> Operation[Clone]:
+    def clone(
+        self,
+        source: str,
+        snapshot: str,
+        files: Mapping[str, bytes],
+        add: StateAddition | None = None,
+        timeout: float | None = None,
+    ) -> Operation[Clone]:
         """Begin this job, which must have no files yet, with copies of the files in a snapshot of the job ``source``.
-        Raises `NotExist`, `NotEmpty`.
+        Those in ``files`` have these bytes in place of the original ones. Raises `NotExist`, `NotEmpty`.
+
+        With ``add``, the service also adds a handle, in the same commit. This raises `AlreadyExists` and `TooLarge`,
+        and then the job has no files either.
         """
-        call, reader = self._calls.at(CLONE_TREE), answers.document(file_answers.clone, 201)
+        call, reader = self._calls.at(CLONE_TREE), answers.document(file_answers.clone(add is not None), 201)
         timeout = self._calls.caller.timeout if timeout is None else timeout
-        body = json_body({"source": checked_name(source), "snapshot": snapshot})
+        document: dict[str, Any] = {"source": checked_name(source), "snapshot": snapshot}
+        if files:
+            document["files"] = {path: b64encode(content).decode() for path, content in files.items()}
+        if add is not None:
+            document["add"] = _state_of(add)
         headers = {**JSON, **self._calls.epoch_header()}
-        return (yield from self._calls.send(*call, reader, headers, body, timeout=timeout, wait=timeout)).value
+        sending = self._calls.send(*call, reader, headers, json_body(document), timeout=timeout, wait=timeout)
+        return (yield from sending).value
 
 
 def _replacement(replace: StateReplacement) -> dict[str, Any]:
     """Return a replacement as JSON. Raises `InvalidName`."""
-    document: dict[str, Any] = {
-        "name": checked_name(replace.name),
-        "version": replace.version,
-        "state": b64encode(replace.state).decode(),
-    }
-    return document if replace.labels is None else {**document, "labels": dict(replace.labels)}
+    return {**_state_of(replace), "version": replace.version}
+
+
+def _state_of(change: StateAddition | StateReplacement) -> dict[str, Any]:
+    """Return the name, the state and the labels of a handle as JSON. Raises `InvalidName`."""
+    document: dict[str, Any] = {"name": checked_name(change.name), "state": b64encode(change.state).decode()}
+    return document if change.labels is None else {**document, "labels": dict(change.labels)}

@@ -95,14 +95,17 @@ def _pages(
     reader: Callable[[str | None], Callable[[Any], Any]],
     timeout: float | None,
     *parameters: str,
+    **query: str,
 ) -> Operation[None]:
     """Fetch the list of the operation ``listing`` page after page, each within ``timeout``, and emit each entry.
 
-    ``reader`` makes the reader for the page after a token (None: the first page). ``parameters`` are those of the path.
+    ``reader`` makes the reader for the page after a token (None: the first page). ``parameters`` are those of the path,
+    and ``query`` is the same for each page.
     """
     token: str | None = None
     while True:
-        request = Request(*call_of(listing, *parameters, limit=MAX_PAGE, token=token), answers.document(reader(token)))
+        call = call_of(listing, *parameters, limit=MAX_PAGE, token=token, **query)
+        request = Request(*call, answers.document(reader(token)))
         reply = yield from caller.call(request, timeout=timeout)
         found, token = reply.value
         for entry in found:
@@ -111,9 +114,12 @@ def _pages(
             return
 
 
-def jobs(caller: Caller, timeout: float | None = None) -> Operation[None]:
-    """Fetch page after page of the list of jobs, each within ``timeout``, and emit each `JobSummary`."""
-    yield from _pages(caller, LIST_JOBS, file_answers.jobs, timeout)
+def jobs(caller: Caller, dropped: bool, timeout: float | None = None) -> Operation[None]:
+    """Fetch page after page of the list of jobs, each within ``timeout``, and emit each `JobSummary`. With ``dropped``,
+    the list has the dropped jobs in place of the others.
+    """
+    query = {"dropped": "true"} if dropped else {}
+    yield from _pages(caller, LIST_JOBS, file_answers.jobs, timeout, **query)
 
 
 def job_info(caller: Caller, job: str, timeout: float | None = None) -> Operation[JobInfo]:

@@ -25,6 +25,7 @@ from milepost.operations.handles import (
     ANNOUNCE_UPLOAD,
     CAMPAIGN,
     CLEAR_ENTRIES,
+    DROP_JOB,
     EXISTS,
     GET_ALL_AND_LOCK,
     GET_ALL_HANDLES,
@@ -40,7 +41,7 @@ from milepost.operations.handles import (
     RESIGN,
 )
 from milepost.operations.operation import RestOperation
-from milepost.types import Epoch, FileCredential, Handle, LockedHandles, Removal
+from milepost.types import DroppedJob, Epoch, FileCredential, Handle, LockedHandles, Removal
 from milepost.wire import STATE_MEDIA_TYPE, UPLOAD_MEDIA_TYPE
 
 log = logging.getLogger("milepost.stores")
@@ -180,6 +181,11 @@ class StoreOperations(StoreCalls):
         """Do Flink's clearEntries: remove all handles, and return how many there were."""
         reader = answers.document(answers.cleared)
         return (yield from self.send(*self.at(CLEAR_ENTRIES), reader, self.epoch_header(), timeout=timeout)).value
+
+    def drop_job(self, timeout: float | None = None) -> Operation[DroppedJob]:
+        """Drop the job: all handles, files, snapshots and savepoints of the store, under its epoch."""
+        reader = answers.document(answers.dropped_job)
+        return (yield from self.send(*self.at(DROP_JOB), reader, self.epoch_header(), timeout=timeout)).value
 
     def release(self, name: str, timeout: float | None = None) -> Operation[None]:
         """Do Flink's release: release the session's lock on a handle."""

@@ -49,7 +49,7 @@ CLONE_TREE = change(
     "cloneTree",
     "POST",
     f"{_TREE}/clone",
-    {Code.NOT_EXIST, Code.UNSUPPORTED_MEDIA_TYPE, Code.NOT_EMPTY, Code.BLOB_MISSING},
+    {Code.NOT_EXIST, Code.ALREADY_EXISTS, Code.UNSUPPORTED_MEDIA_TYPE, Code.NOT_EMPTY, Code.BLOB_MISSING},
     fenced=True,
     audit_name="clone",
     summary="Clone a snapshot of another job",

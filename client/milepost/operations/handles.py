@@ -137,8 +137,9 @@ LIST_JOBS = operation(
     {Code.NOT_ACCEPTABLE, Code.INVALID_REQUEST},
     summary="The jobs",
     answer="JobPage",
-    query=PAGED,
+    query={"dropped": "`true`: the jobs that were dropped, in place of the others.", **PAGED},
 )
+DROP_JOB = change("dropJob", "DELETE", JOB, fenced=True, audit_name="drop", summary="Drop a job", answer="DroppedJob")
 GET_JOB_HISTORY = read(
     "getJobHistory",
     f"{JOB}/history",

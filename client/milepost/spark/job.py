@@ -192,7 +192,7 @@ class Job:
         and the other errors of the service, and those of the file system.
         """
         record = self._pointer.record
-        if published_page(record.manifest, record.published) is None:
+        if published_page(record.manifest, record.published, first=record.first_output) is None:
             return
         if record.expiring(before, self.epoch).expired > record.expired:
             self._pointer.change(lambda current: current.expiring(before, self.epoch))

@@ -14,11 +14,13 @@ class JobIndex:
     """The names of the stores that are jobs, sorted. The cost of an update does not grow with the number of stores.
 
     A store is a job once it has an epoch or a snapshot of its files. A store whose own record or whose record of the
-    tree cannot be read counts as a job too, so that nobody overlooks a damaged job.
+    tree cannot be read counts as a job too, so that nobody overlooks a damaged job. A dropped job is in an index of its
+    own, until it begins anew.
     """
 
     def __init__(self) -> None:
         self._names: SortedList[str] = SortedList()
+        self._dropped: SortedList[str] = SortedList()
 
     def __len__(self) -> int:
         return len(self._names)
@@ -31,9 +33,12 @@ class JobIndex:
             or (isinstance(store, Store) and store.epoch > 0)
             or (isinstance(tree, Tree) and bool(tree.snapshots))
         )
-        if is_job is not (name in self._names):
-            (self._names.add if is_job else self._names.remove)(name)
+        is_dropped = isinstance(store, Store) and store.is_dropped and not isinstance(tree, Corrupt)
+        for names, belongs in ((self._names, is_job and not is_dropped), (self._dropped, is_dropped)):
+            if belongs is not (name in names):
+                (names.add if belongs else names.remove)(name)
 
-    def after(self, name: str) -> Iterator[str]:
-        """Yield the names of the jobs, sorted, beginning after ``name``."""
-        return iter(self._names.irange(name, inclusive=(False, True)))
+    def after(self, name: str, *, dropped: bool = False) -> Iterator[str]:
+        """Yield the names of the jobs, or of the ``dropped`` ones, sorted, beginning after ``name``."""
+        names = self._dropped if dropped else self._names
+        return iter(names.irange(name, inclusive=(False, True)))

@@ -40,6 +40,7 @@ SAVEPOINT_MADE: Final = "savepoint-made"
 SAVEPOINT_DROPPED: Final = "savepoint-dropped"
 ROLLED_BACK: Final = "rolled-back"
 CLONED: Final = "cloned"
+DROPPED: Final = "dropped"
 
 RESIGNED: Final = "resigned"
 SESSION_EXPIRED: Final = "session-expired"
@@ -65,7 +66,7 @@ class HistoryEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     that of a committed batch is the revision of its entry, and is not stored. ``replay``: a batch with this number, or
     a later one, was committed before. ``previous`` is the revision of the newest snapshot before a roll-back,
     ``previous_batch`` its batch. ``savepoint`` is the name of a savepoint, ``source`` the job and the snapshot that
-    were cloned, with ``files`` and ``bytes``.
+    were cloned, with ``files`` and ``bytes``. A dropped job has the ``batch`` of its newest snapshot.
     """
 
     at: str

@@ -77,7 +77,7 @@ class Store(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, g
     existed at its revision, and each lock in ``released`` ends all locks that its session held at its revision.
     ``evicted_answers_at`` is the revision of the newest answer that was dropped to make room for newer ones.
     ``granted`` is the revision at which the epoch was granted, to the session that was created at
-    ``epoch_session_created``.
+    ``epoch_session_created``. ``dropped`` is the revision at which the job was dropped last, 0 if it never was.
     """
 
     name: str
@@ -91,7 +91,13 @@ class Store(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, g
     answered: tuple[Answered, ...] = ()
     evicted_answers_at: int = 0
     granted: int = 0
+    dropped: int = 0
     schema: int = msgspec.field(default_factory=schema)
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether the job was dropped, and no epoch was granted since, with which it began anew."""
+        return self.dropped > self.granted
 
 
 class Handle(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):

@@ -2,13 +2,15 @@
 
 The two jobs share no blob, so that each can continue, and be deleted, independently. The copies are stored and listed
 in one manifest first. Then a single commit adds the manifest to the tree, so a clone that fails leaves the tree empty.
+The same commit may add a handle, and some files may have other bytes than the original: so a clone begins with a record
+that fits its files.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -28,7 +30,8 @@ from milepost_server.journal import Journal
 from milepost_server.journal.attempts import MaySubmit, Superseded
 from milepost_server.memory.state import State
 from milepost_server.model.manifest_rows import ManifestRows
-from milepost_server.model.requests.base import BlobRef
+from milepost_server.model.requests.base import BlobRef, fingerprint_of
+from milepost_server.model.requests.handles import Add
 from milepost_server.model.requests.trees import CloneTree
 from milepost_server.model.trees import Entry, Savepoint, TreePath, TreeSnapshot
 from milepost_server.operations.handles import store_in
@@ -46,12 +49,39 @@ _PACK_BYTES = 8 * 1024 * 1024
 """About how many bytes of small files are collected in memory before they are put into one blob."""
 
 
+@dataclass(frozen=True, slots=True)
+class NewHandle:
+    """A handle that a clone begins with."""
+
+    name: str
+    state: bytes = field(repr=False)
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CloneSource:
+    """The snapshot ``snapshot`` of the job ``job``, and the bytes that files have in a clone in place of the original
+    ones, in ``written`` by path.
+    """
+
+    job: str
+    snapshot: str
+    written: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+
+    @property
+    def digest(self) -> str:
+        """A digest over the bytes in ``written``, and their paths; empty if there are none."""
+        parts = [part for path in sorted(self.written) for part in (path, _sha256(self.written[path]))]
+        return fingerprint_of(*parts) if parts else ""
+
+
 @dataclass(slots=True)
 class _Copies:
     """The files of one clone that were copied so far: ``records`` by path, and ``blobs``, the keys of the blobs that
     were put for the clone.
 
-    The bytes of small files are collected in ``small``, until there are enough of them for a blob.
+    The bytes of small files are collected in ``small``, until there are enough of them for a blob. Files in ``written``
+    have these bytes in place of the original ones.
     """
 
     caller: Caller
@@ -59,6 +89,7 @@ class _Copies:
     store: str
     revision: int
     term: int
+    written: Mapping[str, bytes]
     records: list[TreePath] = field(default_factory=list)
     small: list[TreePath] = field(default_factory=list)
     small_bytes: int = 0
@@ -94,6 +125,7 @@ class Cloning:
         loop_time: LoopTimeBudget,
         submitter: Submitter,
         manifests: Manifests,
+        inline_below: int,
     ) -> None:
         self._journal = journal
         self._blobs = blobs
@@ -101,30 +133,52 @@ class Cloning:
         self._loop_time = loop_time
         self._submitter = submitter
         self._manifests = manifests
+        self._inline_below = inline_below
 
-    async def clone(self, caller: Caller, store: str, source: str, snapshot: str) -> Reply:
-        """Fill the empty tree of ``store`` with copies of the files in a snapshot of ``source``.
+    async def clone(self, caller: Caller, store: str, source: CloneSource, handle: NewHandle | None = None) -> Reply:
+        """Fill the empty tree of ``store`` with copies of the files of ``source``. With ``handle``, the same commit
+        adds this handle.
 
         Spark's metadata of state contains absolute paths of files, which are changed to the paths of the copies. If any
         other file contains the path of the source's directory, the clone is refused, since the copy would still refer
         to the source.
 
-        Raises `Problem`, for example ``not-empty``, ``not-exist`` or ``fenced``.
+        Raises `Problem`, for example ``not-empty``, ``not-exist`` or ``fenced``; with ``handle`` also
+        ``already-exists``.
         """
-        for tree in (source, store):
+        for tree in (source.job, store):
             await self._manifests.ready(tree)
-        request = CloneTree(caller.attempt, store, "", caller.epoch, f"{source}/{snapshot}")
+        original = f"{source.job}/{source.snapshot}"
+        request = CloneTree(
+            caller.attempt,
+            store,
+            "",
+            caller.epoch,
+            original,
+            written=source.digest,
+            add=None if handle is None else self._add(caller, store, handle),
+        )
         dry_run = await self._submitter.dry_run_once_trimmed(request)
         if isinstance(dry_run, Accepted) and dry_run.answer.replayed:
             return await self._submitter.perform(request)
         generation, term = self._journal.generation, self._journal.term
 
         async def attempt(may_submit: MaySubmit) -> Reply:
-            found = self._found(source, snapshot)
-            copies = _Copies(caller, source, store, found.revision, term)
-            return await self._copied(copies, replace(request, snapshot=found), generation, may_submit)
+            found = self._found(source.job, source.snapshot)
+            copies = _Copies(caller, source.job, store, found.revision, term, source.written)
+            if request.add is None or handle is None or request.add.data is not None:
+                return await self._copied(copies, replace(request, snapshot=found), generation, may_submit)
+            key = self._key(copies)
+            stored = replace(request, snapshot=found, add=replace(request.add, blob=replace(request.add.blob, key=key)))
+            return await self._copied(copies, stored, generation, may_submit, handle.state)
 
         return await self._submitter.deduplicated(caller, store, attempt)
+
+    def _add(self, caller: Caller, store: str, handle: NewHandle) -> Add:
+        """Return the request that adds a handle, without the key of the blob of a state that is not small."""
+        data = handle.state if len(handle.state) < self._inline_below else None
+        blob = BlobRef("", len(handle.state), _sha256(handle.state))
+        return Add(caller.attempt, store, handle.name, caller.epoch, blob, handle.labels, None, data)
 
     def _found(self, source: str, snapshot: str) -> TreeSnapshot:
         tree = tree_in(self._state(), source)
@@ -135,8 +189,12 @@ class Cloning:
                 return TreeSnapshot(each.directory, each.batch, each.revision)
         raise problem(Code.NOT_EXIST, f"the tree of {source!r} has no snapshot {snapshot!r}")
 
-    async def _copied(self, copies: _Copies, request: CloneTree, generation: int, may_submit: MaySubmit) -> Reply:
+    async def _copied(
+        self, copies: _Copies, request: CloneTree, generation: int, may_submit: MaySubmit, state: bytes | None = None
+    ) -> Reply:
         try:
+            if state is not None and request.add is not None:
+                await self._put(request.add.blob.key, state)
             rows, request = await self._prepared(copies, request)
         except BaseException:
             await self._discard(copies)
@@ -168,6 +226,9 @@ class Cloning:
 
     async def _copy_all(self, copies: _Copies) -> None:
         shown = await self._shown(copies)
+        absent = copies.written.keys() - {path for path, entry in shown if not entry.directory}
+        if absent:
+            raise problem(Code.NOT_EXIST, f"the snapshot of {copies.source!r} has no file {min(absent)!r}")
         waiting = iter(shown)
 
         async def some() -> None:
@@ -216,6 +277,8 @@ class Cloning:
         made = Entry(self._journal.read().revision, entry.modified, copies.caller.epoch, entry.directory)
         if entry.directory:
             return made
+        if path in copies.written:
+            return _with_bytes(made, copies.written[path])
         is_metadata = is_state_metadata(path, entry.size)
         if entry.has_own_blob and not is_metadata:
             ref = await self._copy_blob(copies, path, entry)
@@ -225,8 +288,7 @@ class Cloning:
             if not is_metadata:
                 raise _names(copies, path)
             data = data.replace(copies.original, f"/jobs/{copies.store}/".encode())
-        sha256 = hashlib.sha256(data).hexdigest()
-        return msgspec.structs.replace(made, size=len(data), sha256=sha256, data=data)
+        return _with_bytes(made, data)
 
     async def _bytes(self, entry: Entry) -> bytes:
         if not entry.has_own_blob:
@@ -272,6 +334,14 @@ def _compacted(copies: _Copies, blob: str, request: CloneTree) -> tuple[Manifest
     rows = ManifestRows.of(sorted(copies.records, key=lambda record: record.path))
     sizes = [entry.size for record in copies.records for entry in record.entries if not entry.directory]
     return rows, replace(request, manifest=rows.manifest(blob), files=len(sizes), bytes=sum(sizes))
+
+
+def _with_bytes(made: Entry, data: bytes) -> Entry:
+    return msgspec.structs.replace(made, size=len(data), sha256=_sha256(data), data=data)
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _names(copies: _Copies, path: str) -> Exception:

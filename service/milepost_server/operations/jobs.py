@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -95,9 +95,12 @@ class JobOperations:
         """Return the number of jobs. Raises ``no-leader`` problems."""
         return len(self._journal.read().view.state.jobs)
 
-    async def list_page(self, after: str, limit: int, shown: Callable[[str], bool]) -> JobPage:
+    async def list_page(
+        self, after: str, limit: int, shown: Callable[[str], bool], *, dropped: bool = False
+    ) -> JobPage:
         """Return a page of at most ``limit`` jobs, whose names come after ``after``. A job is a store with an epoch or
-        a snapshot of its files, or one whose own record or whose record of the tree cannot be read.
+        a snapshot of its files, or one whose own record or whose record of the tree cannot be read. With ``dropped``,
+        the page has the dropped jobs in place of the others.
 
         ``shown`` says of a job whether the caller may see it; other jobs are skipped as if they did not exist. No
         manifest is loaded, so the time of a batch may be unknown. Raises ``no-leader`` problems.
@@ -115,7 +118,10 @@ class JobOperations:
             found.append(self._summary(name).body())
             return False
 
-        await self._loop_time.each_after(lambda last: self._journal.read().view.state.jobs.after(last), after, add)
+        def following_of(last: str) -> Iterator[str]:
+            return self._journal.read().view.state.jobs.after(last, dropped=dropped)
+
+        await self._loop_time.each_after(following_of, after, add)
         reading = self._journal.read()
         return JobPage(found, following, self._journal.context(reading.revision).wall, reading.term)
 
@@ -160,7 +166,8 @@ class JobOperations:
 
         ``state`` says what became of the driver that held the epoch last: it is ``led`` if the session lives, ``lost``
         if the session expired or ended with the epoch in hand, ``resigned`` if the driver resigned the epoch, and
-        ``new`` if no driver ever led. ``now`` is the time of the service, by which the age of a batch is counted.
+        ``new`` if no driver ever led. It is ``dropped`` if the job was dropped and did not begin anew. ``now`` is the
+        time of the service, by which the age of a batch is counted.
 
         Raises problems: ``not-exist`` if there is no such store, ``corrupt`` if its record or the content of its tree
         is unknown, ``storage-unavailable``, ``no-leader``.
@@ -207,6 +214,8 @@ def _order(snapshot: TreeSnapshot) -> tuple[int, int]:
 
 
 def _state_of(record: Store, holder: Session | None) -> str:
+    if record.is_dropped:
+        return "dropped"
     if holder is not None:
         return "led"
     if record.epoch_session is not None:

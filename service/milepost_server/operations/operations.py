@@ -11,6 +11,7 @@ from milepost_server.basics.problems import problem
 from milepost_server.journal import Journal
 from milepost_server.model.requests.base import Request
 from milepost_server.operations.cloning import Cloning
+from milepost_server.operations.dropping import Dropping
 from milepost_server.operations.epochs import EpochOperations
 from milepost_server.operations.files import FileReader, Publisher
 from milepost_server.operations.handles import HandleOperations
@@ -38,6 +39,7 @@ class Operations:
 
     perform: Callable[[Request], Coroutine[Any, Any, Reply]]
     snapshots: SnapshotOperations
+    dropping: Dropping
     epochs: EpochOperations
     files: FileReader
     handles: HandleOperations
@@ -72,7 +74,9 @@ def operations_of(replica: Replica, most_watches: int = MOST_WATCHES) -> Operati
         replica.manifests,
     )
     verification = Verification(journal, blobs, replica.loop_time)
-    cloning = Cloning(journal, blobs, replica.deletions, replica.loop_time, submitter, replica.manifests)
+    cloning = Cloning(
+        journal, blobs, replica.deletions, replica.loop_time, submitter, replica.manifests, settings.inline_below
+    )
     files = FileReader(journal, blobs, trees)
     reader = StateReader(journal, blobs, settings.download_seconds)
     states = StateOperations(
@@ -88,6 +92,9 @@ def operations_of(replica: Replica, most_watches: int = MOST_WATCHES) -> Operati
     return Operations(
         perform=submitter.perform,
         snapshots=snapshots,
+        dropping=Dropping(
+            journal, replica.deletions, replica.loop_time, submitter, replica.manifests, settings.linger_seconds
+        ),
         epochs=EpochOperations(journal, replica.epoch_queues, replica.leases, submitter, clock),
         files=files,
         handles=HandleOperations(journal, replica.loop_time, submitter),

@@ -16,7 +16,7 @@ from milepost_server.model.requests.base import BlobRef, Request, UploadRef
 from milepost_server.model.requests.handles import Replace
 from milepost_server.model.requests.trees import RollBack
 from milepost_server.model.trees import Entry, Savepoint, Tree, TreeSnapshot
-from milepost_server.operations.cloning import Cloning
+from milepost_server.operations.cloning import CloneSource, Cloning, NewHandle
 from milepost_server.operations.handles import store_in
 from milepost_server.operations.states import StateOperations
 from milepost_server.operations.trees import tree_in
@@ -115,13 +115,14 @@ class SnapshotOperations:
         incoming = Incoming(stream_of(replacement.state), len(replacement.state))
         return await self._states.put_and_submit(caller, store, incoming, request)
 
-    async def clone(self, caller: Caller, store: str, source: str, snapshot: str) -> Reply:
-        """Fill the empty tree of ``store`` with copies of the files in a snapshot of ``source``.
+    async def clone(self, caller: Caller, store: str, source: CloneSource, handle: NewHandle | None = None) -> Reply:
+        """Fill the empty tree of ``store`` with copies of the files of ``source``. With ``handle``, the same commit
+        adds this handle.
 
         The files are copied first, which takes long if there are many. Raises `Problem`, for example ``not-empty``,
-        ``not-exist`` or ``fenced``.
+        ``not-exist`` or ``fenced``; with ``handle`` also ``already-exists``.
         """
-        return await self._cloning.clone(caller, store, source, snapshot)
+        return await self._cloning.clone(caller, store, source, handle)
 
 
 def snapshot_body(snapshot: TreeSnapshot | Savepoint) -> dict[str, Any]:

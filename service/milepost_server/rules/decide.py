@@ -16,8 +16,8 @@ from milepost_server.model.trees import Tree, TreePath
 from milepost_server.rules import guards, replays
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Inventory, Refused
 from milepost_server.rules.handlers import handles, sessions, stores
+from milepost_server.rules.trees import dropping, maintenance, snapshots
 from milepost_server.rules.trees import handlers as trees
-from milepost_server.rules.trees import maintenance, snapshots
 
 HANDLERS: Final = {
     **handles.HANDLERS,
@@ -25,6 +25,7 @@ HANDLERS: Final = {
     **sessions.HANDLERS,
     **trees.HANDLERS,
     **snapshots.HANDLERS,
+    **dropping.HANDLERS,
     **maintenance.HANDLERS,
 }
 

@@ -132,7 +132,10 @@ def batch_committed(
     """
     log = _log(view, tree.name, BATCHES)
     page = log.page
-    reached = dict(_of_tree(tree)) if page is None else {each.directory: each.batch for each in page.reached}
+    reached = {each.directory: each.batch for each in page.reached} if page is not None else dict(_of_tree(tree))
+    store = view.store_or_new(tree.name)
+    if page is not None and page.entries and page.entries[-1].revision <= store.dropped:
+        reached = {}  # a job that begins anew commits no batch again
     before = reached.pop(directory, -1)
     if page is not None and page.entries and page.entries[-1].directory == directory:
         directory = page.entries[-1].directory or directory  # share one string in memory

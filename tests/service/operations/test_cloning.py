@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -14,10 +15,16 @@ import pytest
 from milepost.errors import Problem
 from milepost.wire import Code
 from milepost_server.basics.loop_time import TURN_SECONDS
+from milepost_server.basics.pieces import stream_of
+from milepost_server.blobs.intake import Incoming
+from milepost_server.model.records import Handle
 from milepost_server.model.requests.base import Attempt
 from milepost_server.model.requests.trees import DropSavepoint, MakeSavepoint
+from milepost_server.model.trees import Tree
 from milepost_server.operations import cloning
+from milepost_server.operations.cloning import CloneSource, NewHandle
 from milepost_server.operations.operations import Operations
+from milepost_server.operations.states import Span
 from milepost_server.operations.trees import At
 from milepost_server.replica.submitter import Caller, Reply
 from milepost_server.rules.trees import manifests
@@ -57,8 +64,15 @@ async def target(running: Rig) -> Caller:
     return Caller(Attempt("b", "clone"), reply.answer.body["epoch"])
 
 
-async def clone(running: Rig, caller: Caller, snapshot: str = "before-upgrade") -> Reply:
-    return await running.operations.snapshots.clone(caller, CLONE, STORE, snapshot)
+async def clone(
+    running: Rig,
+    caller: Caller,
+    snapshot: str = "before-upgrade",
+    written: Mapping[str, bytes] = MappingProxyType({}),
+    handle: NewHandle | None = None,
+) -> Reply:
+    source = CloneSource(STORE, snapshot, written)
+    return await running.operations.snapshots.clone(caller, CLONE, source, handle)
 
 
 async def shown(running: Rig, directory: str = "") -> dict[str, bytes]:
@@ -166,6 +180,59 @@ async def test_a_clone_has_what_the_snapshot_shows_and_goes_its_own_way(tmp_path
         with pytest.raises(Problem) as fenced:
             await put_at(*running_in, At(CLONE, "x"), (caller.epoch or 0) + 1, b"", overwrite=True, key="x")
         assert fenced.value.code is Code.FENCED
+
+
+@pytest.mark.parametrize("state", [b"few", b"more than is kept in a record " * 10], ids=["in-record", "in-blob"])
+async def test_a_handle_comes_in_the_commit_of_the_files_and_some_have_bytes_of_their_own(
+    tmp_path: Path, state: bytes
+) -> None:
+    written = {"checkpoint/metadata": b"another id"}
+    async with rig(embedded(tmp_path), SETTINGS) as running:
+        await kept(running)
+        caller, handle = await target(running), NewHandle("job", state, {"published": "0"})
+        made = await clone(running, caller, written=written, handle=handle)
+        assert await shown(running) == COPIED | written
+        view = running.replica.journal.read().view
+        record = view.handle(CLONE, "job")
+        assert isinstance(record, Handle)
+        assert (record.version, record.labels) == (made.answer.body["version"], {"published": "0"})
+        tree = view.tree(CLONE)
+        assert isinstance(tree, Tree)
+        assert tree.snapshots[0].revision == record.changed
+        again = replace(caller, attempt=Attempt("b", "clone", 2))
+        repeated = await clone(running, again, written=written, handle=handle)
+        assert (repeated.answer.body, repeated.answer.replayed) == (made.answer.body, True)
+        for others in ({**written, "checkpoint/metadata": b"a third"}, {}):
+            with pytest.raises(Problem) as other:
+                await clone(running, again, written=others, handle=handle)
+            assert other.value.code is Code.IDEMPOTENCY_MISMATCH
+    async with rig(embedded(tmp_path), SETTINGS) as running:
+        reader = running.operations.reader
+        delivery = await reader.read(CLONE, "job", None, lambda found: Span(0, found.size))
+        assert b"".join([chunk async for chunk in delivery.chunks]) == state
+        assert await shown(running) == COPIED | written
+
+
+@pytest.mark.parametrize("there", ["handle", "file"])
+async def test_a_refused_handle_or_file_leaves_nothing_of_a_clone(tmp_path: Path, there: str) -> None:
+    async with rig(embedded(tmp_path), SETTINGS) as running:
+        await kept(running)
+        caller = await target(running)
+        if there == "handle":
+            await running.operations.states.add(
+                replace(caller, attempt=Attempt("b")), CLONE, "job", Incoming(stream_of(b"own"), 3), {}
+            )
+        before = set(await stored_states(running.replica.blobs))
+        written = {"checkpoint/metadata": b"id"} if there == "handle" else {"checkpoint/nothing": b""}
+        with pytest.raises(Problem) as refused:
+            await clone(running, caller, written=written, handle=NewHandle("job", b"0" * 200, {}))
+        assert refused.value.code is (Code.ALREADY_EXISTS if there == "handle" else Code.NOT_EXIST)
+        assert await shown(running) == {}
+
+        async def gone() -> bool:
+            return set(await stored_states(running.replica.blobs)) == before
+
+        await until(gone)
 
 
 async def test_a_clone_outlives_the_leader(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from milepost_server.model.paths import path_key
 from milepost_server.model.records import Corrupt
 from milepost_server.model.requests.base import Attempt
 from milepost_server.model.requests.trees import MakeSavepoint
+from milepost_server.operations.cloning import CloneSource
 from milepost_server.operations.trees import At
 from milepost_server.replica.submitter import Caller
 from tests.service.acting import STORE, actor
@@ -64,7 +65,7 @@ async def test_no_cut_from_before_a_damaged_record_was_deleted_is_whole(tmp_path
         assert [savepoint["intact"] for savepoint in found["savepoints"]] == [False]
         other = (await running.operations.epochs.campaign(Caller(Attempt("a")), "another", 0.0)).answer.body["epoch"]
         with pytest.raises(Problem, match="a damaged record was deleted") as refused:
-            await snapshots.clone(Caller(Attempt("a"), other), "another", STORE, "before")
+            await snapshots.clone(Caller(Attempt("a"), other), "another", CloneSource(STORE, "before"))
         assert refused.value.code is Code.CORRUPT
 
 
@@ -85,6 +86,6 @@ async def test_what_lacks_a_file_whose_record_is_damaged_is_neither_whole_nor_cl
 
         other = (await running.operations.epochs.campaign(Caller(Attempt("a")), "another", 0.0)).answer.body["epoch"]
         with pytest.raises(Problem, match=key) as refused:
-            await snapshots.clone(Caller(Attempt("a"), other), "another", STORE, "before-upgrade")
+            await snapshots.clone(Caller(Attempt("a"), other), "another", CloneSource(STORE, "before-upgrade"))
         assert refused.value.code is Code.CORRUPT
         assert await running.operations.trees.children(At("another", "")) == []

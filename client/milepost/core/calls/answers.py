@@ -16,6 +16,7 @@ from milepost.core.calls.members import Document
 from milepost.core.effects import Answer
 from milepost.types import (
     CorruptHandle,
+    DroppedJob,
     Epoch,
     Handle,
     LockedHandles,
@@ -126,6 +127,11 @@ def removal(document: Document) -> Removal:
 def cleared(document: Document) -> int:
     """Read how many handles a clear removed."""
     return members.whole(document, "cleared")
+
+
+def dropped_job(document: Document) -> DroppedJob:
+    """Read what a drop of a job removed."""
+    return DroppedJob(members.whole(document, "handles"), members.whole(document, "snapshots"))
 
 
 def epoch(document: Document) -> Epoch:

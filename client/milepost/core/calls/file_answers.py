@@ -187,9 +187,17 @@ def verification(document: Document) -> Verification:
     )
 
 
-def clone(document: Document) -> Clone:
-    """Read the result of a clone: how much was copied from the other job."""
-    return Clone(members.whole(document, "files"), members.whole(document, "bytes"))
+def clone(added: bool) -> Callable[[Document], Clone]:
+    """Make a reader for the result of a clone: how much was copied from the other job. If the clone added a handle, the
+    reader refuses an answer without the version of the handle.
+    """
+
+    def read(document: Document) -> Clone:
+        if added:
+            members.text(document, "version")
+        return Clone(members.whole(document, "files"), members.whole(document, "bytes"))
+
+    return read
 
 
 def written_file(path: str, created: bool) -> Callable[[Document], WrittenFile]:

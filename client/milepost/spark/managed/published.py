@@ -88,10 +88,10 @@ class ManagedState:
 
     @property
     def directory(self) -> str:
-        """The name of the directory of the job's states in their storage: the job's identity, which no other job
-        has.
+        """The name of the directory of the job's states in their storage: the identity of the job, or of the job of
+        which it is a clone, whose states it has as copies of its own.
         """
-        return self._pointer.record.job
+        return self._pointer.record.states
 
     def published(self, name: str) -> dict[str, Any] | None:
         """Return the published snapshot from which the batch continues; None for a new state."""

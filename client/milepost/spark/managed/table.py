@@ -30,7 +30,7 @@ def state_reader(store: StateHandleStore, files: StateFiles, name: str = "state"
     if name not in snapshots:
         there = ", ".join(sorted(snapshots)) or "none"
         raise InvalidUse(f"the job has no state {name!r}, but {there}")
-    return StateReader(FilesWithin(files, decode(record).job), snapshots[name])
+    return StateReader(FilesWithin(files, decode(record).states), snapshots[name])
 
 
 def read_state(spark: SparkSession, reader: StateReader, variable: str, *, version: int | None = None) -> DataFrame:

@@ -17,8 +17,9 @@ from typing import Protocol
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from milepost.errors import JobUnknown
+from milepost.errors import JobUnknown, UnsafeQuery
 from milepost.job_record import JobRecord, published_by_files
+from milepost.origin import Origin
 from milepost.spark.driver.calls import describe
 from milepost.spark.output.file_systems import SCHEME, HadoopFiles, LocalFiles
 from milepost.spark.output.manifest import DIRECTORY
@@ -40,14 +41,21 @@ def claim_beside(hadoop: HadoopFiles, beside: str, store: str, record: JobRecord
     If the directory cannot be read or written, and the job has published before, log a warning and go on: the service
     that knows its batches is the one that the job ran with. Do nothing if `Job.files` published elsewhere before: the
     sink refuses this output with an error of its own.
+
+    Raises `UnsafeQuery` if the job is a clone, and the directory is that of the job that it was cloned from.
     """
     output = hadoop.qualified(beside)
+    if record.origin is not None and output in record.origin.outputs:
+        raise _of_the_original(output, store, record.origin.source)
     if published_by_files(record.manifest) and record.manifest["output"] != output:
         return
     try:
-        claim(LocalFiles() if output.startswith(SCHEME) else hadoop, output, store, record.job)
+        files = LocalFiles() if output.startswith(SCHEME) else hadoop
+        if record.origin is not None:
+            _refuse_originals(files, output, store, record.origin)
+        claim(files, output, store, record.job)
     except (OSError, Py4JError) as error:
-        if record.published < 0:
+        if record.published < record.first_output:
             raise
         _log.warning("the claim in output %s could not be checked, going on without it: %s", output, describe(error))
 
@@ -85,6 +93,20 @@ def claim(files: Files, output: str, store: str, job: str) -> None:
             f"not know that one, but {job}: is the address right, and its storage the one that the job ran with? To "
             "begin the job anew, publish to another directory, or remove that file and everything that was published"
         )
+
+
+def _refuse_originals(files: Files, output: str, store: str, origin: Origin) -> None:
+    """Raise `UnsafeQuery` if a job from which the clone ``store`` descends has claimed the directory ``output``."""
+    for name, job in origin.lineage:
+        if f"job-{name}-{job}.json" in _claims(files, f"{output}/{DIRECTORY}", name):
+            raise _of_the_original(output, store, name)
+
+
+def _of_the_original(output: str, store: str, source: str) -> UnsafeQuery:
+    return UnsafeQuery(
+        f"{output} has the output of the job {source!r}, of which {store!r} is a clone: give the clone a directory of "
+        "its own"
+    )
 
 
 def _claims(files: Files, directory: str, store: str) -> list[str]:

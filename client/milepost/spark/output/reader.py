@@ -161,7 +161,7 @@ class _Published:
         raise RecordUnreadable(f"{self.output}/{gone}, which lists published output, is gone") from gone
 
     def _take(self, hadoop: HadoopFiles, job: str, record: JobRecord, wanted: Collection[int] | None) -> None:
-        newest = published_page(record.manifest, record.published)
+        newest = published_page(record.manifest, record.published, first=record.first_output)
         if newest is None:
             return
         self.output = str(record.manifest["output"])

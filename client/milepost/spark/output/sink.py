@@ -73,13 +73,14 @@ class FilesSink:
         self._began = False
         self._replaced: deque[str] = deque()
         self._abandoned: tuple[Abandoned, ...] = ()
+        self._first = 0
 
     def check(self, record: JobRecord) -> None:
         """Raise `UnsafeQuery` if the job of this ``record`` has published in another way than `Job.files`. The first
         batch checks whether the job publishes into the same output as before.
         """
-        published_page(record.manifest, record.published)
-        self._abandoned = record.abandoned
+        published_page(record.manifest, record.published, first=record.first_output)
+        self._abandoned, self._first = record.abandoned, record.first_output
 
     def publish(self, frame: DataFrame, context: BatchContext) -> dict[str, Any]:
         """Write the rows of a batch to new files, and then a page that lists them; return the manifest for the job
@@ -118,7 +119,7 @@ class FilesSink:
         """Read the last published page, which the next one continues, and delete files that attempts of earlier drivers
         left behind.
         """
-        link = published_page(context.previous_manifest, context.batchId - 1, self._output)
+        link = published_page(context.previous_manifest, context.batchId - 1, self._output, first=self._first)
         if isinstance(self._files, LocalFiles):
             _check_common(frame.sparkSession, self._files, context.staging(self._output))
         if link is not None:
@@ -293,13 +294,14 @@ def _is_older(match: re.Match[str] | None, context: BatchContext) -> bool:
     return match is not None and own and int(match["epoch"]) < context.epoch
 
 
-def published_page(manifest: Any, published: int, output: str | None = None) -> PageLink | None:
+def published_page(manifest: Any, published: int, output: str | None = None, *, first: int = 0) -> PageLink | None:
     """Return the link to the newest page from a job record's manifest; None before the first publication.
 
-    ``published`` is the last published batch: if a batch was published but the manifest is None, a user's own function
-    published it. Raises `UnsafeQuery` if the job published in another way, or into another directory than ``output``.
+    ``published`` is the last published batch, and ``first`` the first one whose output may be the job's own
+    (`JobRecord.first_output`): if such a batch was published but the manifest is None, a user's own function published
+    it. Raises `UnsafeQuery` if the job published in another way, or into another directory than ``output``.
     """
-    if manifest is None and published < 0:
+    if manifest is None and published < first:
         return None
     if not published_by_files(manifest):
         raise UnsafeQuery(

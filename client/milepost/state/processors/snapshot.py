@@ -228,9 +228,9 @@ def snapshots_of(record: bytes) -> dict[str, Snapshot]:
 
 
 def job_of(record: bytes) -> str | None:
-    """Return the identity of a job from ``record``, the bytes of its job record (the handle in which the driver
-    publishes its batches). None for bytes that do not look like a job record: another program may have a handle of the
-    same name.
+    """Return the identity of the job that began the states of a job, from ``record``, the bytes of the job record (the
+    handle in which the driver publishes its batches). It is the job's own identity, but in a clone. None for bytes that
+    do not look like a job record: another program may have a handle of the same name.
     """
     try:
         document = json.loads(record)
@@ -238,7 +238,8 @@ def job_of(record: bytes) -> str | None:
         return None
     if not isinstance(document, dict) or "schema" not in document:
         return None
-    job = document.get("job")
+    origin = document.get("cloneOf")
+    job = origin.get("states") if isinstance(origin, dict) else document.get("job")
     return job if isinstance(job, str) else None
 
 

@@ -151,7 +151,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
     ),
     "JobInfo": _object(
         job=NAME_SCHEMA,
-        state={"type": "string", "enum": ["led", "lost", "resigned", "new"]},
+        state={"type": "string", "enum": ["led", "lost", "resigned", "new", "dropped"]},
         epoch=_COUNT,
         session=_nullable(NAME_SCHEMA),
         holder=_nullable(_TEXT),
@@ -169,7 +169,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
     ),
     "JobSummary": _object(
         job=NAME_SCHEMA,
-        state={"type": "string", "enum": ["led", "lost", "resigned", "new", "damaged"]},
+        state={"type": "string", "enum": ["led", "lost", "resigned", "new", "dropped", "damaged"]},
         epoch=_nullable(_COUNT),
         session=_nullable(NAME_SCHEMA),
         holder=_nullable(_TEXT),
@@ -179,6 +179,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
         oldest=_nullable(_object(**_SNAPSHOT, taken=_nullable(_TIME))),
         damaged=_COUNT,
     ),
+    "DroppedJob": _object(handles=_COUNT, snapshots=_COUNT),
     "JobPage": _object(jobs=_each("JobSummary"), next=_nullable(_TEXT), now=_TIME),
     "HistoryEntry": _object(
         (
@@ -263,7 +264,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
         savepoints=_each("VerifiedSavepoint"),
         passedOver=_each("VerifiedSnapshot"),
     ),
-    "Clone": _object(files=_COUNT, bytes=_COUNT),
+    "Clone": _object(("version",), files=_COUNT, bytes=_COUNT, version=_TEXT),
     "JobFile": _object(
         path=_TEXT,
         directory=_FLAG,

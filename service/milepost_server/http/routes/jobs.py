@@ -7,11 +7,11 @@ from functools import partial
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from milepost.operations.handles import GET_JOB, GET_JOB_HISTORY, LIST_JOBS
+from milepost.operations.handles import DROP_JOB, GET_JOB, GET_JOB_HISTORY, LIST_JOBS
 from milepost_server.http.access.permission import may_read
-from milepost_server.http.headers import accepts, checked_name
+from milepost_server.http.headers import accepts, caller, checked_name
 from milepost_server.http.openapi.documents import CORRUPT_EXAMPLE, EPOCH_EXAMPLE, answers
-from milepost_server.http.queries import page_of, to_token
+from milepost_server.http.queries import flag, page_of, to_token
 from milepost_server.http.replies import about, json_reply, json_response
 from milepost_server.http.requests import HttpRequest
 
@@ -62,13 +62,16 @@ _BATCH = {"directory": "checkpoint", "batch": 7, "revision": 42, "taken": "2026-
     },
 )
 async def list_jobs(request: HttpRequest) -> Response:
-    """Return a page of the jobs that the client may read: the stores with an epoch or a snapshot of their files.
+    """Return a page of the jobs that the client may read: the stores with an epoch or a snapshot of their files. With
+    `dropped=true`, it has the jobs that were dropped, and did not begin anew, in place of these.
 
     `state` is as in the description of one job, or `damaged` if the store's own record cannot be read. `batch` is the
     snapshot of the last batch, `oldest` the oldest that is kept of the same query, and `now` the time of the service.
     """
     accepts(request, "application/json")
-    page = await request.operations.jobs.list_page(*page_of(request, LIST_JOBS), partial(may_read, request))
+    dropped = flag(request, "dropped")
+    asked = page_of(request, LIST_JOBS)
+    page = await request.operations.jobs.list_page(*asked, partial(may_read, request), dropped=dropped)
     body = {"jobs": page.jobs, "next": to_token(page.next), "now": page.now}
     return json_response(body, 200, about(None, page.term))
 
@@ -101,13 +104,26 @@ async def describe(request: HttpRequest, store: str) -> Response:
     """Return a job as a whole: the driver that leads it, those that stand by, and its snapshots.
 
     `state` is `led` while a driver holds the epoch, `lost` if its session ended before the driver resigned, `resigned`
-    if it resigned, and `new` if no driver ever led. `process` is what a client said of the process that holds its
+    if it resigned, and `new` if no driver ever led; it is `dropped` if the job was dropped and did not begin anew.
+    `process` is what a client said of the process that holds its
     session, null if it said nothing. At most 100 standbys are named; `standbyCount` counts them all. `expires_in` of
     the job is that of the session that leads, null if none does. `now` is the time of the service.
     """
     checked_name(store, "store")
     accepts(request, "application/json")
     return json_reply(await request.operations.jobs.describe(store))
+
+
+@answers(router, DROP_JOB, {200: ("How many handles and snapshots it had.", {"handles": 4, "snapshots": 10})})
+async def drop(request: HttpRequest, store: str) -> Response:
+    """Drop a job, in one commit: all handles, files, snapshots and savepoints of its store. The session must hold the
+    epoch.
+
+    The history stays, and so does the number of the epoch: the next one is greater, so that a late driver of the
+    dropped job is fenced. The bytes are deleted in the background.
+    """
+    checked_name(store, "store")
+    return json_reply(await request.operations.dropping.drop(caller(request), store))
 
 
 @answers(

@@ -23,6 +23,7 @@ from milepost_server.http.requests import HttpRequest
 from milepost_server.model.paths import MOST_BYTES, checked_path
 from milepost_server.model.requests.trees import DropSavepoint, MakeSavepoint
 from milepost_server.model.trees import MOST_KEPT_PATHS
+from milepost_server.operations.cloning import CloneSource, NewHandle
 from milepost_server.operations.snapshots import Replacement
 
 router = APIRouter(tags=["trees"])
@@ -43,19 +44,26 @@ _MOST_ROLLBACK_BYTES = _MOST_BASE64_CHARACTERS + MOST_JSON_BYTES
 """The most bytes in the JSON body of a rollback: the state in base64, and as many bytes for the rest as any JSON body
 may have.
 """
+_BASE64: dict[str, Any] = {"type": "string", "format": "byte", "maxLength": _MOST_BASE64_CHARACTERS}
+_LABELS: dict[str, Any] = {
+    "type": "object",
+    "maxProperties": MAX_LABELS,
+    "additionalProperties": {"type": "string", "maxLength": MAX_LABEL_VALUE},
+}
 _REPLACEMENT: dict[str, Any] = json_schema(
     {
         "name": NAME_SCHEMA,
         "version": {"type": "string", "minLength": 1, "maxLength": _MOST_VERSION_CHARACTERS},
-        "state": {"type": "string", "format": "byte", "maxLength": _MOST_BASE64_CHARACTERS},
-        "labels": {
-            "type": "object",
-            "maxProperties": MAX_LABELS,
-            "additionalProperties": {"type": "string", "maxLength": MAX_LABEL_VALUE},
-        },
+        "state": _BASE64,
+        "labels": _LABELS,
     },
     ["name", "version", "state"],
 )
+_ADDITION: dict[str, Any] = json_schema({"name": NAME_SCHEMA, "state": _BASE64, "labels": _LABELS}, ["name", "state"])
+_MOST_WRITTEN = 4
+"""The most files of a clone that the request gives other bytes."""
+_MOST_CLONE_BYTES = _MOST_ROLLBACK_BYTES + _MOST_BASE64_CHARACTERS
+"""The most bytes in the JSON body of a clone: a state and the bytes of files, each in base64, and the rest."""
 
 
 class VerificationBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -70,11 +78,23 @@ class RevisionBody(msgspec.Struct, forbid_unknown_fields=True):
     revision: int = msgspec.field(default=0)
 
 
+class AdditionBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The part of a JSON body that adds the handle ``name``. ``state`` is in base64."""
+
+    name: str
+    state: str
+    labels: dict[str, str] = {}
+
+
 class CloneBody(msgspec.Struct, forbid_unknown_fields=True):
-    """The JSON body that names a snapshot of another store's tree."""
+    """The JSON body that names a snapshot of another store's tree, files that have other bytes in the clone, and a
+    handle that the same commit adds. ``files`` has the bytes by path, in base64.
+    """
 
     source: str
     snapshot: str
+    files: dict[str, str] = {}
+    add: AdditionBody | msgspec.UnsetType = msgspec.UNSET
 
 
 class ReplacementBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -186,15 +206,22 @@ async def roll_back(request: HttpRequest, store: str) -> Response:
 def _replacement(body: ReplacementBody) -> Replacement:
     checked_name(body.name)
     labels = None if body.labels is msgspec.UNSET else checked_labels(body.labels.items())
+    return Replacement(body.name, body.version, _bytes_of(body.state, "the state"), labels)
+
+
+def _bytes_of(text: str, what: str) -> bytes:
+    """Return the bytes in a member of a JSON body, which has them in base64. Raises ``invalid-request`` and
+    ``too-large`` problems, which call the bytes ``what``.
+    """
     try:
-        state = b64decode(body.state, validate=True)
+        content = b64decode(text, validate=True)
     except ValueError as error:
-        raise problem(Code.INVALID_REQUEST, f"the state is not base64: {error}") from error
-    if b64encode(state) != body.state.encode():
-        raise problem(Code.INVALID_REQUEST, "the state is not base64 in its one canonical form")
-    if len(state) > MAX_REPLACED_BYTES:
-        raise problem(Code.TOO_LARGE, f"the state in a rollback may have at most {MAX_REPLACED_BYTES} bytes")
-    return Replacement(body.name, body.version, state, labels)
+        raise problem(Code.INVALID_REQUEST, f"{what} is not base64: {error}") from error
+    if b64encode(content) != text.encode():
+        raise problem(Code.INVALID_REQUEST, f"{what} is not base64 in its one canonical form")
+    if len(content) > MAX_REPLACED_BYTES:
+        raise problem(Code.TOO_LARGE, f"{what} in a JSON body may have at most {MAX_REPLACED_BYTES} bytes")
+    return content
 
 
 def _kept_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -210,10 +237,25 @@ def _kept_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
 @answers(
     router,
     CLONE_TREE,
-    {201: ("The files of the snapshot are there, as copies.", {"files": 120, "bytes": 4096})},
+    {
+        201: (
+            "The files of the snapshot are there, as copies.",
+            {"files": 120, "bytes": 4096, "version": "5f0c1e9ab3d2.43"},
+        )
+    },
     body=json_body(
-        {"source": "flights", "snapshot": "before-upgrade"},
-        {"source": {"type": "string"}, "snapshot": {"type": "string"}},
+        {
+            "source": "flights",
+            "snapshot": "before-upgrade",
+            "files": {"checkpoint/metadata": "eyJpZCI6ICJhbm90aGVyIn0="},
+            "add": {"name": "job", "state": "eyJiYXRjaCI6IDd9"},
+        },
+        {
+            "source": {"type": "string"},
+            "snapshot": {"type": "string"},
+            "files": {"type": "object", "maxProperties": _MOST_WRITTEN, "additionalProperties": _BASE64},
+            "add": _ADDITION,
+        },
         ["source", "snapshot"],
     ),
 )
@@ -222,14 +264,39 @@ async def clone(request: HttpRequest, store: str) -> Response:
 
     A snapshot is named by a savepoint, or by `@` and the revision of a snapshot. Make a savepoint first: any other
     snapshot may be dropped while it is copied. The client needs the right to read the source.
+
+    Files of the snapshot that `files` names, at most four, have the bytes given there, in base64, in place of the
+    original ones. With `add`, the same commit adds a handle and locks it for the session: either both are done, or
+    neither. The answer then has the handle's `version`.
     """
     checked_name(store, "store")
-    body = await json_of(request, CloneBody)
-    checked_name(body.source, "source")
-    request.detail = f"from {body.source} at {body.snapshot}"
-    require(request, Right.READ, body.source)
-    reply = await request.operations.snapshots.clone(caller(request), store, body.source, body.snapshot)
-    return json_reply(reply, 201)
+    async with long_json_of(request, CloneBody, _MOST_CLONE_BYTES) as body:
+        checked_name(body.source, "source")
+        also = "" if body.add is msgspec.UNSET else f", and adds {body.add.name}"
+        request.detail = f"from {body.source} at {body.snapshot}{also}"
+        require(request, Right.READ, body.source)
+        handle = None if body.add is msgspec.UNSET else _addition(body.add)
+        source = CloneSource(body.source, body.snapshot, _written(body.files))
+        return json_reply(await request.operations.snapshots.clone(caller(request), store, source, handle), 201)
+
+
+def _addition(body: AdditionBody) -> NewHandle:
+    checked_name(body.name)
+    return NewHandle(body.name, _bytes_of(body.state, "the state"), checked_labels(body.labels.items()))
+
+
+def _written(files: dict[str, str]) -> dict[str, bytes]:
+    if len(files) > _MOST_WRITTEN:
+        raise problem(Code.INVALID_REQUEST, f"files names at most {_MOST_WRITTEN} files")
+    try:
+        written = {checked_path(path): _bytes_of(content, f"the file {path!r}") for path, content in files.items()}
+    except ValueError as error:
+        raise problem(Code.INVALID_REQUEST, str(error)) from error
+    if len(written) < len(files):
+        raise problem(Code.INVALID_REQUEST, "files names a file twice")
+    if sum(map(len, written.values())) > MAX_REPLACED_BYTES:
+        raise problem(Code.TOO_LARGE, f"the files in a JSON body may have at most {MAX_REPLACED_BYTES} bytes together")
+    return written
 
 
 @answers(

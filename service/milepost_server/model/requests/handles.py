@@ -100,6 +100,15 @@ class Clear(StoreRequest):
 
 
 @dataclass(frozen=True, slots=True)
+class DropJob(StoreRequest):
+    """Drop a job: all handles and files of a store, with its snapshots and savepoints, in one commit."""
+
+    fenced: ClassVar[bool] = True
+
+    epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CreateUpload(StoreRequest):
     """Create an upload, which lets a client put bytes itself: ``blob`` is their key, size and digest.
 

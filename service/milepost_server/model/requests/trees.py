@@ -124,11 +124,13 @@ class RollBack(TreeRequest):
 
 
 def state_write_of(request: Request) -> Add | Replace | None:
-    """Return the part of a request that gives a handle a new state: the request itself, or the replace in a rollback.
-    Return None if the request gives no handle a new state.
+    """Return the part of a request that gives a handle a new state: the request itself, the replace in a rollback, or
+    the add in a clone. Return None if the request gives no handle a new state.
     """
     if isinstance(request, RollBack):
         return request.replace
+    if isinstance(request, CloneTree):
+        return request.add
     return request if isinstance(request, Add | Replace) else None
 
 
@@ -137,7 +139,9 @@ class CloneTree(TreeRequest):
     """Fill an empty tree with copies of another job's files, those of the snapshot ``original``.
 
     The manifest ``manifest`` lists the copies: ``files`` files with ``bytes`` bytes. After the clone, ``snapshot`` is
-    the tree's only snapshot, and shows all copies.
+    the tree's only snapshot, and shows all copies. ``written`` is a digest over the files that have other bytes than
+    the original; empty if there are none. With ``add``, the same commit adds a handle: either both are done, or
+    neither. The session of ``add`` is that of the clone.
     """
 
     keeper: ClassVar[Keeper] = Keeper.TREE
@@ -147,9 +151,13 @@ class CloneTree(TreeRequest):
     snapshot: TreeSnapshot | None = None
     files: int = 0
     bytes: int = 0
+    written: str = ""
+    add: Add | None = None
 
     def fingerprint(self) -> str:
-        return fingerprint_of("CloneTree", self.original)
+        added = () if self.add is None else (self.add.fingerprint(),)
+        written = (self.written,) if self.written else ()
+        return fingerprint_of("CloneTree", self.original, *written, *added)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,16 @@ class UploadSource(NamedTuple):
     changes: Changes
 
 
+class Added(NamedTuple):
+    """The result of an add: the record of the new ``handle``, the ``orphans``, which are blobs of a cleared handle of
+    the same name, and the ``changes`` to other records that the commit must make.
+    """
+
+    handle: Handle
+    orphans: tuple[str, ...]
+    changes: Changes
+
+
 class Replaced(NamedTuple):
     """The result of a replace: the record of the ``handle`` with its new state, the blob that had the old state, and
     the ``changes`` to other records that the commit must make. The blob is the empty string if the record had the old
@@ -78,6 +88,16 @@ def absent(store: Store, handle: Handle) -> bool:
 def add(view: View, request: Add, context: DecisionContext) -> Decision:
     """Add a pointer to bytes that are already in the blob store, and lock the new handle for the session."""
     store = view.store_or_new(request.store_name)
+    added = added_handle(view, store, request, context)
+    if not isinstance(added, Added):
+        return added
+    return _changed(view, store, added.handle, request, context, orphans=added.orphans, changes=added.changes)
+
+
+def added_handle(view: View, store: Store, request: Add, context: DecisionContext) -> Added | Refused | Blocked:
+    """Return a new handle with the state of the request, locked for its session, or why it cannot be added now. The
+    caller must have checked that the session lives and that the epoch is current.
+    """
     session = view.acting_session(request.session)
     old = view.handle(store.name, request.name)
     if isinstance(old, Corrupt):
@@ -105,8 +125,7 @@ def add(view: View, request: Add, context: DecisionContext) -> Decision:
         answered=old.answered if old else (),
         evicted_answers_at=old.evicted_answers_at if old else 0,
     ).holding(source.blob, source.data)
-    orphans = (old.blob,) if old is not None and not old.gone else ()
-    return _changed(view, store, handle, request, context, orphans=orphans, changes=source.changes)
+    return Added(handle, (old.blob,) if old is not None and not old.gone else (), source.changes)
 
 
 def replace_state(view: View, request: Replace, context: DecisionContext) -> Decision:

@@ -25,7 +25,7 @@ from milepost_server.model.trees import (
 )
 from milepost_server.rules import guards, history, replays
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Refused
-from milepost_server.rules.handlers.handles import replaced_handle
+from milepost_server.rules.handlers.handles import Added, added_handle, replaced_handle
 from milepost_server.rules.trees.visibility import TooManyTombstones, visible, visible_at, visible_below
 
 
@@ -176,7 +176,8 @@ def _as_it_is(tree: Tree, revision: int) -> tuple[TreeSnapshot, ...]:
 def _clone(view: View, store: Store, tree: Tree, request: CloneTree, context: DecisionContext) -> Decision:
     """Fill an empty tree with the files of the request's manifest, whose blobs are stored already.
 
-    The request's snapshot becomes the first of the tree.
+    The request's snapshot becomes the first of the tree. If the request also adds a handle, the handle must pass the
+    checks of any other add; if it does not, the tree stays empty, too.
     """
     path = next((record.path for record in view.paths(store.name, "")), None)
     if path is not None or tree.manifests or tree.kept or tree.range_tombstones or tree.rollbacks:
@@ -200,7 +201,16 @@ def _clone(view: View, store: Store, tree: Tree, request: CloneTree, context: De
         files=request.files,
         bytes=request.bytes,
     )
-    return replays.accepted(begun, request, context, answer, changes=entered)
+    if request.add is None:
+        return replays.accepted(begun, request, context, answer, changes=entered)
+    if dead := guards.session_lives(view, request.session, context):
+        return dead
+    added = added_handle(view, store, request.add, context)
+    if not isinstance(added, Added):
+        return added
+    answer = Answer({**answer.body, "version": added.handle.version}, created=True)
+    changes = {handle_key(store.name, added.handle.name): added.handle, **added.changes, **entered}
+    return replays.accepted(begun, request, context, answer, changes=changes, orphans=added.orphans)
 
 
 def _is_dead(view: View, store: Store, tree: Tree) -> bool:

@@ -17,6 +17,7 @@ from milepost_server.model.records import Corrupt
 from milepost_server.model.requests.base import Attempt
 from milepost_server.model.requests.trees import OntoExisting
 from milepost_server.model.trees import MOST_RANGE_TOMBSTONES, MOST_ROLLBACKS, Tree
+from milepost_server.operations.cloning import CloneSource
 from milepost_server.operations.trees import At
 from milepost_server.replica.submitter import Caller
 from milepost_server.rules.trees import visibility
@@ -170,7 +171,7 @@ async def test_a_clone_waits_for_what_was_deleted_where_it_begins(tmp_path: Path
         await put_at(running.replica, running.operations, other, None, b"bytes", overwrite=False, key="other")
         assert await trees.delete(At("other", "old"), None, recursive=True)
         made = await running.operations.snapshots.clone(
-            Caller(Attempt("a", "k")), "other", STORE, f"@{snapshot['revision']}"
+            Caller(Attempt("a", "k")), "other", CloneSource(STORE, f"@{snapshot['revision']}")
         )
         assert made.answer.body["files"] == 2
 
