@@ -73,6 +73,7 @@ from milepost.types import (
     HistoryEntry,
     JobFile,
     JobInfo,
+    JobState,
     JobSummary,
     KeptSnapshots,
     LockedHandles,
@@ -91,6 +92,7 @@ from milepost.types import (
     StoreEvent,
     StoreSummary,
     Verification,
+    Wish,
     WrittenFile,
 )
 from milepost.wire import Code, Outcome
@@ -168,6 +170,7 @@ __all__ = [
     "StateAddition",
     "StateReplacement",
     "JobInfo",
+    "JobState",
     "JobSummary",
     "HistoryEntry",
     "Status",
@@ -175,6 +178,7 @@ __all__ = [
     "StoreEvent",
     "StoreSummary",
     "Verification",
+    "Wish",
     "WrittenFile",
     "Code",
     "Outcome",

@@ -8,7 +8,7 @@ from types import TracebackType
 
 import httpx
 
-from milepost.core import service
+from milepost.core import service, wishes
 from milepost.core.calls.calls import Caller
 from milepost.core.calls.credentials import Token, refuse_coroutine_function
 from milepost.core.calls.replicas import Replicas
@@ -23,8 +23,10 @@ from milepost.drivers.environment import File, access, default_holder
 from milepost.session import OnLost, Session
 from milepost.store import StateHandleStore
 from milepost.types import (
+    Epoch,
     HistoryEntry,
     JobInfo,
+    JobState,
     JobSummary,
     Process,
     Rights,
@@ -190,6 +192,67 @@ class Client(NotPicklable):
         has ended, and `SessionUnknown` if the service does not know it.
         """
         return self._driver.run(service.session_info(self._caller, session_id, timeout))
+
+    def end_session(self, session_id: str, *, timeout: float | None = None) -> None:
+        """End a session that another process holds: its locks end, and its epochs become free. A driver that holds it
+        publishes nothing more. Raises `SessionExpired` if the session has ended, and `SessionUnknown` if the service
+        does not know it.
+        """
+        self._driver.run(service.end_other_session(self._caller, session_id, timeout))
+
+    def stop_job(
+        self,
+        job: str,
+        *,
+        savepoint: str | None = None,
+        reason: str = "",
+        who: str | None = None,
+        timeout: float | None = None,
+    ) -> JobState:
+        """Ask the driver of a job to stop in order, and let no driver lead until `start_job`. The call does not wait
+        for the end of the epoch, as `wait_for_end` does.
+
+        With ``savepoint``, the service makes a savepoint of that name, of the state after the last batch, when the
+        driver resigns, or at once if none leads. ``who`` (default: ``user@host:pid``) and ``reason`` are for people.
+        A repeated call is answered as the first. Raises `NotExist` if there is no such job, or no batch to keep, and
+        `AlreadyExists` if the name of the savepoint is taken.
+        """
+        asked = wishes.stop_job(self._caller, job, savepoint, who or default_holder(), reason, timeout)
+        return self._driver.run(asked)
+
+    def hand_over_job(
+        self,
+        job: str,
+        *,
+        epoch: int | None = None,
+        force: bool = False,
+        reason: str = "",
+        who: str | None = None,
+        timeout: float | None = None,
+    ) -> JobState:
+        """Ask the driver of a job to resign between two batches, so that a standby leads. The call does not wait for
+        the end of the epoch, as `wait_for_end` does.
+
+        ``epoch`` is the epoch that shall end (default: the current one); nothing is asked if it has ended. Raises
+        `NotExist` if there is no such job, or if no driver stands by and ``force`` is false.
+        """
+        asked = wishes.hand_over_job(self._caller, job, epoch, force, who or default_holder(), reason, timeout)
+        return self._driver.run(asked)
+
+    def start_job(
+        self, job: str, *, reason: str = "", who: str | None = None, timeout: float | None = None
+    ) -> JobState:
+        """Let drivers lead a stopped job again: the first that stands by leads at once. Raises `NotExist` if there is
+        no such job.
+        """
+        return self._driver.run(wishes.start_job(self._caller, job, who or default_holder(), reason, timeout))
+
+    def wait_for_end(self, job: str, epoch: int, *, timeout: float | None = None) -> Epoch:
+        """Wait until no driver holds ``epoch`` of a job any more, and return the epoch that is current then. Raises
+        `DeadlineExceeded` after ``timeout`` seconds.
+        """
+        calls = StoreOperations(self._caller, job, SessionContext(None))
+        return self._driver.run(wishes.wait_for_end(calls, epoch, timeout))
 
     def status(self, *, timeout: float | None = None) -> Status:
         """Return the status of whichever replica answers first, with the leader that this replica knows."""

@@ -342,7 +342,9 @@ class NotLocked(Problem):
 
 
 class EpochHeld(Problem):
-    """Another session holds the epoch, and did not give it up during the wait of the campaign."""
+    """Another session holds the epoch, and did not give it up during the wait of the campaign; or a person has stopped
+    the job, and did not start it meanwhile.
+    """
 
     @property
     def holder(self) -> Any:
@@ -353,6 +355,11 @@ class EpochHeld(Problem):
     def epoch(self) -> Any:
         """The number of the epoch that the other session holds; None if the answer did not contain it."""
         return self.extras.get("epoch")
+
+    @property
+    def stopped(self) -> bool:
+        """Whether no session holds the epoch, but a person has stopped the job; the error's text says who."""
+        return self.extras.get("stopped") is not None
 
 
 class Fenced(Problem):

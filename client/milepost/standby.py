@@ -5,6 +5,7 @@ session is lost.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,10 +14,10 @@ from typing import TypeVar
 
 from milepost.client import Client
 from milepost.core.calls.outages import OUTAGES_OR_DOUBT
-from milepost.errors import EpochHeld, Fenced, MilepostError, SessionLost
+from milepost.errors import Closed, EpochHeld, Fenced, MilepostError, SessionLost
 from milepost.session import Session
 from milepost.store import StateHandleStore
-from milepost.types import Process
+from milepost.types import Process, Wish
 
 _log = logging.getLogger("milepost.jobs")
 _PAUSE = 1.0  # seconds to pause before the driver stands by again
@@ -39,8 +40,9 @@ class Standby:
     meanwhile, for example in an outage longer than the TTL, the candidate begins a new one. It also begins a new one if
     the service granted the epoch only after the client had counted the session as lost. ``on_lost`` is called, from a
     thread of the session, when the newest session is lost; ``prepare`` is called once, when another driver leads.
-    ``process`` describes the driver's process to people who look at the job. At the end of a ``with`` block, the driver
-    resigns the epoch.
+    ``process`` describes the driver's process to people who look at the job. ``on_wish`` is called, from a thread of
+    its own, if a person wishes that this driver stops or hands over, once it has taken over. With ``if_stopped``, the
+    candidate may lead a job that a person has stopped. At the end of a ``with`` block, the driver resigns the epoch.
     """
 
     def __init__(
@@ -53,6 +55,9 @@ class Standby:
         on_lost: Callable[[], None] = lambda: None,
         prepare: Callable[[], None] | None = None,
         process: Process | None = None,
+        on_wish: Callable[[Wish], None] | None = None,
+        *,
+        if_stopped: bool = False,
     ) -> None:
         self._session: Session | None = None
         self._client = client
@@ -65,6 +70,8 @@ class Standby:
         self.wait_anew()
         self._on_lost = on_lost
         self._prepare = prepare
+        self._on_wish = on_wish
+        self._if_stopped = if_stopped
         self._leadership: Leadership | None = None
         self._cancelled = False
         self._waited = False  # whether the log already says that this driver stands by
@@ -92,9 +99,12 @@ class Standby:
         while True:
             leadership = self.lead()
             try:
-                return take(leadership)
+                taken = take(leadership)
             except (Fenced, SessionLost, *OUTAGES_OR_DOUBT) as error:
                 self._again(error)
+            else:
+                self._heed(leadership)
+                return taken
 
     def lead(self) -> Leadership:
         """Wait for the epoch; return the leadership, whose session is alive.
@@ -165,6 +175,36 @@ class Standby:
         if session is not None:
             session.close()
 
+    def _heed(self, leadership: Leadership) -> None:
+        """Wait in a thread for the wish of a person that this leadership ends, and call ``on_wish`` then."""
+        on_wish = self._on_wish
+        if on_wish is None:
+            return
+
+        def heed() -> None:
+            try:
+                wish = leadership.store.wait_for_wish()
+            except Closed:
+                return  # the driver has ended
+            except MilepostError as error:
+                _log.warning(
+                    "store %s: the service cannot be asked for wishes of people, only SIGTERM stops this driver: %s",
+                    self._store,
+                    error,
+                )
+                return
+            if wish is not None and leadership is self._leadership:
+                _log.warning(
+                    "store %s: %s asks this driver to %s (reason: %s): it finishes its batch, and resigns",
+                    self._store,
+                    wish.person,
+                    "stop" if wish.kind == "stop" else "hand over to a standby",
+                    wish.reason or "-",
+                )
+                on_wish(wish)
+
+        threading.Thread(target=heed, name=f"milepost-wishes-{leadership.session.id}", daemon=True).start()
+
     def _again(self, error: MilepostError) -> None:
         """Prepare to stand by again, because ``error`` kept this driver from using the epoch. Raises ``error`` if the
         candidacy is over.
@@ -183,17 +223,20 @@ class Standby:
     def _win(self, handles: StateHandleStore) -> None:
         """Campaign first without waiting, so that the log can name the present leader; then wait for the epoch."""
         try:
-            handles.campaign(0.0)
+            handles.campaign(0.0, if_stopped=self._if_stopped)
         except (EpochHeld, *OUTAGES_OR_DOUBT) as error:
             if self.over:
                 raise
-            who = f"{error.holder} leads" if isinstance(error, EpochHeld) else f"{error}; it is not known who leads"
-            _log.warning("standing by: %s %s", who, self._store)
+            if not isinstance(error, EpochHeld):
+                _log.warning("standing by: %s; it is not known who leads %s", error, self._store)
+            elif not error.stopped:  # the campaign itself says who has stopped the job
+                _log.warning("standing by: %s leads %s", error.holder, self._store)
             self._waited = True
             prepare, self._prepare = self._prepare, None
             if prepare is not None and isinstance(error, EpochHeld):
                 prepare()
-            handles.campaign(None if self._until is None else max(0.0, self._until - time.monotonic()))
+            left = None if self._until is None else max(0.0, self._until - time.monotonic())
+            handles.campaign(left, if_stopped=self._if_stopped)
 
     def _session_timeout(self) -> float:
         """Return the most seconds that beginning a session may take: the client's timeout or, if less, the rest of the

@@ -87,15 +87,51 @@ class Removal:
 
 
 @dataclass(frozen=True)
+class Wish:
+    """What a person asks of the driver of a job: ``kind`` is ``stop`` or ``hand-over``.
+
+    ``epoch`` is the epoch that shall end, 0 if no driver led when the person asked, at the time ``at``. ``by`` is the
+    name of the client's token, ``who`` and ``reason`` are what the client said of the person and of the cause, and
+    ``savepoint`` is the savepoint that shall be made; each is None if it was not given.
+    """
+
+    kind: str
+    epoch: int
+    at: datetime
+    by: str | None = None
+    who: str | None = None
+    reason: str | None = None
+    savepoint: str | None = None
+
+    @property
+    def person(self) -> str:
+        """Who asks, in words."""
+        return " as ".join(filter(None, (self.who, self.by))) or "a client without a name"
+
+
+@dataclass(frozen=True)
 class Epoch:
     """A driver's leadership over one store. If the store never had an epoch, ``epoch`` is 0 and all other fields are
-    None.
+    None. ``wish`` is what a person asks of the driver; only an answer about the current epoch has it.
     """
 
     epoch: int
     session: str | None = None
     holder: str | None = None
     since: datetime | None = None
+    wish: Wish | None = None
+
+
+@dataclass(frozen=True)
+class JobState:
+    """The state of a job after a wish about it: ``state`` and ``wish`` are as in `JobInfo`, ``epoch`` is the newest
+    epoch with the session that holds it.
+    """
+
+    job: str
+    state: str
+    epoch: Epoch
+    wish: Wish | None = None
 
 
 @dataclass(frozen=True)
@@ -321,8 +357,10 @@ class StandbyInfo:
 class JobInfo:
     """A job as a whole: who leads it, who stands by, and which batches it has committed.
 
-    ``state`` is ``led`` while a driver holds the epoch, ``lost`` if its session ended before the driver resigned,
-    ``resigned`` if it resigned, and ``new`` if no driver ever led. ``epoch`` describes the epoch and the session that
+    ``state`` is ``led`` while a driver holds the epoch, ``stopping`` once a person has asked it to stop, and
+    ``stopped`` from the end of that epoch until the job is started. Otherwise it is ``lost`` if the driver's session
+    ended before the driver resigned, ``resigned`` if it resigned, and ``new`` if no driver ever led. ``wish`` is what a
+    person asks of the driver, None if nothing is asked. ``epoch`` describes the epoch and the session that
     holds it; that session ends after ``expires_in`` seconds without a keepalive, None if no session holds the epoch.
     ``standbys`` names 100 standbys at most, the next leader first; ``standby_count`` counts them all. ``kept`` has the
     snapshots of the job's files. ``handles`` counts the handles of the job's store, ``damaged`` the records that cannot
@@ -341,6 +379,7 @@ class JobInfo:
     damaged: int
     now: datetime
     process: Process | None = None
+    wish: Wish | None = None
 
     @property
     def batch(self) -> Snapshot | None:
@@ -378,6 +417,7 @@ class JobSummary:
     oldest: Snapshot | None
     damaged: int
     now: datetime
+    wish: Wish | None = None
 
     @property
     def age(self) -> float | None:
@@ -413,9 +453,10 @@ class HistoryEntry:
     ``kind`` is one of
 
     - ``epoch-granted``, ``epoch-ended``: ``session``, ``holder`` and ``process`` held ``epoch``. For an end, ``since``
-      is when the epoch was granted, and ``how`` is ``resigned``, ``session-expired``, ``session-ended`` or
-      ``superseded`` (the next epoch was granted, and it is not known how this one ended). ``by`` is the name of the
-      client that ended it, if that is not the client of the session.
+      is when the epoch was granted, and ``how`` is ``resigned``, ``stopped`` or ``handed-over`` (the driver resigned
+      because a person asked for that), ``session-expired``, ``session-ended`` or ``superseded`` (the next epoch was
+      granted, and it is not known how this one ended). ``by`` is the name of the client that ended it, if that is not
+      the client of the session.
     - ``batch-committed``: ``batch`` of the query in ``directory``, under ``epoch``; ``snapshot`` is the revision of its
       snapshot, and ``replay`` says that this batch, or a later one, was committed before.
     - ``savepoint-made``, ``savepoint-dropped``: ``savepoint`` of ``snapshot``.
@@ -423,6 +464,9 @@ class HistoryEntry:
     - ``cloned``: the files of the job were copied from ``source``, a job and its snapshot: ``files`` files with
       ``bytes`` bytes.
     - ``dropped``: the job was dropped, with its handles, files and snapshots; ``batch`` is that of the newest snapshot.
+    - ``stop-requested``, ``hand-over-requested``, ``started``: a person asked that the driver of ``epoch`` stops, or
+      hands over, or that the job is started again, for the reason ``reason``. ``holder`` is the person, as far as the
+      client said, and ``savepoint`` the savepoint to make.
     - ``damaged``: the stored page ``page`` of the history cannot be read, for the reason ``reason``, and its entries
       are missing. Such an entry has neither ``at`` nor ``revision``.
     - ``missed``: `Client.job_events` could not tell what happened here, since the service no longer keeps it;

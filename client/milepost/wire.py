@@ -31,6 +31,12 @@ MIN_TTL_SECONDS: Final = 1
 MAX_TTL_SECONDS: Final = 3600
 MAX_WAIT_SECONDS: Final = 60
 MAX_PAGE: Final = 1000
+MAX_REASON_CHARACTERS: Final = 200
+"""The most characters of what a client says of the person, and of the reason, of a wish about a job."""
+STANDBY_SECONDS: Final = 2.0
+"""For how many seconds the service looks for a standby to whom a job can be handed over. A standby may be unknown for a
+moment: it asks for the epoch again from time to time, and after a change of leader.
+"""
 HEARTBEAT_SECONDS: Final = 5.0
 """A stream of events is silent for this many seconds at most: then the service sends the place that the client has
 reached.

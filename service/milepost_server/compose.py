@@ -41,6 +41,7 @@ from milepost_server.http.routes import (
     snapshots,
     states,
     stores,
+    wishes,
 )
 from milepost_server.http.routing import Routes
 from milepost_server.http.tls.certificates import Certificates, public_authorities
@@ -72,6 +73,7 @@ _ROUTERS = (
     sessions.router,
     stores.epochs,
     jobs.router,
+    wishes.router,
     credentials.router,
     health.router,
     description.router,

@@ -34,7 +34,7 @@ def away(monkeypatch: pytest.MonkeyPatch, outage: MilepostError) -> None:
     """Let the first campaign, which asks who leads, meet ``outage``."""
     campaign = StateHandleStore.campaign
 
-    def first(_store: StateHandleStore, _wait: float | None = 30.0) -> Epoch:
+    def first(_store: StateHandleStore, _wait: float | None = 30.0, **_: object) -> Epoch:
         monkeypatch.setattr(StateHandleStore, "campaign", campaign)
         raise outage
 
@@ -119,7 +119,7 @@ def test_an_epoch_that_was_granted_to_a_session_given_up_is_not_led_by(
     poll = StateHandleStore.campaign
     standby = Standby(blocking, "standby", name, 15.0, 60.0)
 
-    def late(store: StateHandleStore, wait: float | None = 30.0) -> Epoch:
+    def late(store: StateHandleStore, wait: float | None = 30.0, **_: object) -> Epoch:
         monkeypatch.setattr(StateHandleStore, "campaign", poll)
         granted = poll(store, wait)
         assert standby._session is not None

@@ -34,6 +34,7 @@ GIVEN: dict[str, Any] = {
     "wait": 0.0,
     "path": "a/b",
     "content": b"bytes",
+    "wait_for_end epoch": 1,
 }
 """What a parameter is given, or that of one method."""
 NO_ANSWER = (milepost.DeadlineExceeded, milepost.OutcomeUnknown, milepost.ConnectionFailed)

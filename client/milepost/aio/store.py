@@ -11,8 +11,19 @@ from milepost.core.objects import NotPicklable, store_repr
 from milepost.core.progress import Progress
 from milepost.core.store import StoreOperations
 from milepost.core.watch import wait_for, watch
+from milepost.core.wishes import wait_for_wish
 from milepost.drivers.asynchronous import AsyncDriver
-from milepost.types import CorruptHandle, DroppedJob, Epoch, FileCredential, Handle, LockedHandles, Removal, StoreEvent
+from milepost.types import (
+    CorruptHandle,
+    DroppedJob,
+    Epoch,
+    FileCredential,
+    Handle,
+    LockedHandles,
+    Removal,
+    StoreEvent,
+    Wish,
+)
 from milepost.wire import MAX_PAGE
 
 
@@ -205,15 +216,17 @@ class AsyncStateHandleStore(NotPicklable):
         """Release every lock of this session in this store."""
         await self._driver.run(self._operations.release_all(timeout))
 
-    async def campaign(self, wait: float | None = 30.0) -> Epoch:
+    async def campaign(self, wait: float | None = 30.0, *, if_stopped: bool = False) -> Epoch:
         """Wait up to ``wait`` seconds (None: for ever) for the epoch of this store; this object then writes under the
         new epoch.
+
+        The call also waits while a person has stopped the job, unless ``if_stopped``; the job stays stopped then.
 
         The call has no timeout besides ``wait``. An outage does not end the wait. If the wait ends without the epoch,
         the call raises `EpochHeld`, or the error of an outage that still goes on. If the session is lost, it raises
         `SessionLost` at once.
         """
-        return await self._driver.run(self._operations.campaign(wait))
+        return await self._driver.run(self._operations.campaign(wait, if_stopped))
 
     async def current_epoch(self, *, timeout: float | None = None) -> Epoch:
         """Ask the service for the store's current epoch, whichever session holds it. The property `epoch` is instead
@@ -229,6 +242,15 @@ class AsyncStateHandleStore(NotPicklable):
         arguments and errors are those of `milepost.StateHandleStore.watch`.
         """
         return self._driver.stream(watch(self._operations, after, existing, timeout))
+
+    async def wait_for_wish(self, *, timeout: float | None = None) -> Wish | None:
+        """Wait until a person wishes that the driver of the present epoch stops or hands over, and return the wish. A
+        driver finishes its batch then, and resigns.
+
+        Returns None once the epoch has ended. Outages do not end the wait. Raises `DeadlineExceeded` after ``timeout``
+        seconds; None means never.
+        """
+        return await self._driver.run(wait_for_wish(self._operations, timeout))
 
     async def wait_for(self, name: str, other_than: str | None = None, *, timeout: float | None = None) -> Handle:
         """Wait until the handle exists with another version than ``other_than``, and return its record. Raises

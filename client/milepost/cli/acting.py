@@ -72,10 +72,11 @@ def continued(client: Client, session: str) -> Iterator[Session]:
 
 @contextmanager
 def led(store: StateHandleStore, wait: float = 30.0) -> Iterator[None]:
-    """Campaign for the epoch of a store, hold it during the block, and resign afterwards. Raises `EpochHeld` if another
-    session holds the epoch for ``wait`` more seconds.
+    """Campaign for the epoch of a store, hold it during the block, and resign afterwards. A job that a person has
+    stopped may be changed, and stays stopped. Raises `EpochHeld` if another session holds the epoch for ``wait`` more
+    seconds.
     """
-    store.campaign(wait)
+    store.campaign(wait, if_stopped=True)
     try:
         yield
     finally:

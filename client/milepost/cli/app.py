@@ -37,6 +37,7 @@ from milepost.cli.sessions import lock, release, sessions
 from milepost.cli.show import epochs, ls, show_handle, status
 from milepost.cli.states import get, put, rm
 from milepost.cli.stepping_down import step_down
+from milepost.cli.stopping import hand_over_job, start_job, stop_job
 
 if sys.platform != "win32":
     from milepost.cli.run import RUN_SETTINGS, run
@@ -68,6 +69,8 @@ def application() -> typer.Typer:
     app.command("show")(show_handle)
     for command in (get, put, rm, lock, release, epochs, events, expire, backup, restore, fsck, step_down):
         app.command()(command)
+    for name, act in (("stop", stop_job), ("hand-over", hand_over_job), ("start", start_job)):
+        jobs.command(name)(act)
     app.add_typer(sessions, name="sessions")
     app.add_typer(jobs, name="jobs")
     app.add_typer(files, name="files")

@@ -23,7 +23,7 @@ from milepost.errors import Damaged, MilepostError, NotExist
 from milepost.rescaling import JobRescale
 from milepost.rescaling import planned as planned_rescale
 from milepost.restoring import newest_as_of, newest_of_batch, planned, restore
-from milepost.types import HistoryEntry, JobInfo, JobSummary, KeptSnapshots, Process, StandbyInfo
+from milepost.types import HistoryEntry, JobInfo, JobSummary, KeptSnapshots, Process, StandbyInfo, Wish
 
 jobs = typer.Typer(
     rich_markup_mode=None,
@@ -33,7 +33,7 @@ jobs = typer.Typer(
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
-_STOPPED = frozenset({"resigned", "new"})
+_STOPPED = frozenset({"resigned", "stopped", "new"})
 """The states of a job that no driver is meant to lead, as far as the service knows."""
 
 
@@ -70,8 +70,8 @@ def list_jobs(
 ) -> None:
     """List the jobs: the stores that have an epoch or a snapshot of their files.
 
-    STATE is led, lost (the driver's session ended before it resigned), resigned, new or damaged. AGE is the number of
-    seconds since the last batch, by the service's clock.
+    STATE is led, stopping, stopped (by a person), lost (the driver's session ended before it resigned), resigned, new
+    or damaged. AGE is the number of seconds since the last batch, by the service's clock.
     """
     options: Options = context.obj
     with options.client() as client:
@@ -90,6 +90,7 @@ def show_job(context: typer.Context, job: Job) -> None:
         context,
         {
             **_line(info),
+            "wish": info.wish and _wish(info.wish),
             "session": info.epoch.session,
             **_process(info.process),
             "since": info.epoch.since,
@@ -260,6 +261,7 @@ def _rescaled(options: Options, job: str, partitions: int, settings: Mapping[str
             holder=who,
             wait=30.0,
             must_exist=True,
+            if_stopped=True,
             token=options.credential,
             verify=options.verify(),
         ) as led:
@@ -315,6 +317,9 @@ def _detail(entry: HistoryEntry) -> str | None:
         case "rolled-back":
             left = f", from batch {entry.previous_batch} (@{entry.previous})" if entry.previous else ""
             return f"to batch {entry.batch} (@{entry.snapshot}){left}"
+        case "stop-requested" | "hand-over-requested" | "started":
+            made = f"with savepoint {entry.savepoint}" if entry.savepoint else None
+            return "; ".join(filter(None, (made, entry.reason))) or None
         case "cloned":
             return f"{entry.files} files of {entry.source}"
         case "dropped":
@@ -329,7 +334,7 @@ def _detail(entry: HistoryEntry) -> str | None:
 
 def _complaints(line: dict[str, Any], max_age: float | None) -> Iterator[str]:
     job, age = line["job"], line["age"]
-    if line["state"] != "led":
+    if line["state"] not in ("led", "stopping"):
         yield f"no driver leads {job}: it is {line['state']}, and {line['standbys']} stand by"
     if line["damaged"]:
         yield f"{line['damaged']} records of {job} are damaged: milepost fsck says which"
@@ -365,6 +370,13 @@ def _line(job: JobInfo | JobSummary) -> dict[str, Any]:
 def _process(process: Process | None) -> dict[str, Any]:
     found = process or Process()
     return {"host": found.host, "pid": found.pid, "application": found.application, "ui": found.ui}
+
+
+def _wish(wish: Wish) -> str:
+    """Return on one line what a person asks of the driver."""
+    made = f", with savepoint {wish.savepoint}" if wish.savepoint else ""
+    reason = f": {wish.reason}" if wish.reason else ""
+    return f"{wish.kind} by {wish.person} at {_text(wish.at)}{made}{reason}"
 
 
 def _standby(standby: StandbyInfo) -> str:

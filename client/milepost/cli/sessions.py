@@ -45,6 +45,19 @@ def show_session(context: typer.Context, session: Annotated[str, typer.Argument(
         show(context, client.session_info(session))
 
 
+@sessions.command("end")
+@shared
+def end_session(context: typer.Context, session: Annotated[str, typer.Argument(help="Id of the session.")]) -> None:
+    """End a session, for a driver that does not end by itself.
+
+    Its locks end, and its epochs become free. The driver publishes nothing more; the batch that it runs is run again.
+    """
+    options: Options = context.obj
+    with options.client() as client:
+        client.end_session(session)
+    report(context, f"session {session} has ended", session=session)
+
+
 def _holding(client: Client, store: str) -> Iterator[SessionInfo]:
     looked_at = client.store(store)
     found = {session for handle in looked_at.get_all_handles() for session in handle.locks}

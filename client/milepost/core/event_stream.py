@@ -105,6 +105,11 @@ class EventStream(Generic[T]):
         self._begun = False
         self._is_first = True
 
+    @property
+    def lasts(self) -> bool:
+        """Whether the service has sent more over the present connection than the place at its begin."""
+        return self._begun and not self._fruitless
+
     def next(self) -> Operation[T | None]:
         """Return the next event; None once the deadline has passed.
 

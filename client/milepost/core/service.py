@@ -185,6 +185,14 @@ def _members_of(process: Process) -> dict[str, Any]:
     }
 
 
+def end_other_session(caller: Caller, session: str, timeout: float | None = None) -> Operation[None]:
+    """End a session that another process holds. Raises `SessionExpired` if it has ended, `SessionUnknown` if the
+    service does not know it, and `AccessDenied` if it belongs to another client.
+    """
+    named = checked_name(session, "session")
+    yield from caller.call(Request(*call_of(END_SESSION, named), answers.nothing), timeout=timeout)
+
+
 def end_session(caller: Caller, lease: Lease, timeout: float | None = None) -> Operation[None]:
     """End a session within ``timeout`` seconds (default: `END_SESSION_SECONDS`). If the session has already ended, that
     is no error.

@@ -19,7 +19,7 @@ from milepost.core.labels import check_labels, label_headers
 from milepost.core.progress import Progress, Transfer
 from milepost.core.store_calls import JSON, StoreCalls
 from milepost.core.upload import REFUSED_FOR_NOW, Upload, put, upload_of
-from milepost.errors import EpochHeld, NotExist, NotSupported, ServerFault, UploadUnknown
+from milepost.errors import EpochHeld, InvalidRequest, MilepostError, NotExist, NotSupported, ServerFault, UploadUnknown
 from milepost.operations.handles import (
     ADD_AND_LOCK,
     ANNOUNCE_UPLOAD,
@@ -56,6 +56,8 @@ class StoreOperations(StoreCalls):
     """The operations of one session in one store. Those that add, replace, remove and clear handles carry ``epoch``, by
     which the service fences them.
     """
+
+    _told_of_stop = False  # whether the log says that the job is stopped
 
     def under(self, epoch: int) -> StoreOperations:
         """Return the operations of the same session and store, with ``epoch`` in place of the present one."""
@@ -200,22 +202,28 @@ class StoreOperations(StoreCalls):
         request = Request(*self.at(GET_EPOCH), answers.document(answers.epoch))
         return (yield from self.caller.call(request, timeout=timeout)).value
 
-    def campaign(self, wait: float | None) -> Operation[Epoch]:
+    def campaign(self, wait: float | None, if_stopped: bool = False) -> Operation[Epoch]:
         """Wait up to ``wait`` seconds (None: for ever) for the epoch, and act under it from then on.
 
         The campaign asks the service again and again, each time for at most `POLL_SECONDS`. A repeated request is safe
         even if the outcome of the last one is unknown: a session that already holds the epoch is granted the same epoch
         again. Neither another holder nor an outage ends the wait. After ``wait`` seconds (at least one) the campaign
         sends no more requests; it waits for the last answer as long as one attempt may take, and then raises
-        `EpochHeld` or the error of the last request. If the session is lost, it raises `SessionLost` at once.
+        `EpochHeld` or the error of the last request. If the session is lost, it raises `SessionLost` at once. It
+        also waits for a job that a person has stopped, unless ``if_stopped``.
         """
         clock = self.caller.clock
         deadline = math.inf if wait is None else clock() + wait
         while True:
             left = max(0.0, deadline - clock())
             try:
-                epoch = yield from self.poll_epoch(min(POLL_SECONDS, left), left)
-            except (EpochHeld, *OUTAGES_OR_DOUBT):
+                epoch = yield from self.poll_epoch(min(POLL_SECONDS, left), left, if_stopped)
+            except InvalidRequest:
+                if not if_stopped:
+                    raise
+                if_stopped = False  # a service of an earlier release does not know it, and stops no jobs
+            except (EpochHeld, *OUTAGES_OR_DOUBT) as error:
+                self._log_stop(error)
                 if clock() + BETWEEN_SECONDS >= deadline:
                     raise
                 yield Sleep(BETWEEN_SECONDS)
@@ -223,7 +231,7 @@ class StoreOperations(StoreCalls):
                 self.epoch = epoch.epoch
                 return epoch
 
-    def poll_epoch(self, wait: float, within: float = math.inf) -> Operation[Epoch]:
+    def poll_epoch(self, wait: float, within: float = math.inf, if_stopped: bool = False) -> Operation[Epoch]:
         """Ask for the epoch once, and return it. If another session holds it, the service delays its refusal for up to
         ``wait`` seconds, in case the epoch becomes free. No attempt begins after ``within`` seconds. Raises
         `EpochHeld`.
@@ -233,12 +241,23 @@ class StoreOperations(StoreCalls):
             *self.at(CAMPAIGN),
             answers.document(answers.epoch_of(self.context.session)),
             JSON,
-            json_body({"wait": wait}),
+            json_body({"wait": wait, **({"if_stopped": True} if if_stopped else {})}),
             timeout=min(self.caller.timeout + wait, within + self.caller.attempt_timeout),
             begin_within=within,
             wait=wait,
         )
         return reply.value
+
+    def _log_stop(self, error: MilepostError) -> None:
+        """Log once that a person has stopped the job for whose epoch this session waits, and once that it was
+        started.
+        """
+        if isinstance(error, EpochHeld) and error.stopped is not self._told_of_stop:
+            self._told_of_stop = error.stopped
+            if error.stopped:
+                log.warning("standing by until the job is started: %s", error.detail)
+            else:
+                log.warning("standing by: the job was started, and %s leads %s", error.holder, self.store)
 
     def file_credential(self, timeout: float | None = None) -> Operation[FileCredential | None]:
         """Ask for the credential for the store's files under the epoch that the session holds; None if Hadoop needs no

@@ -214,7 +214,7 @@ def watch(calls: StoreCalls, after: str | int | None, existing: bool, timeout: f
             for event in StoreReading(pages=[("", 0)]).differences(known):
                 yield Emit(event)
     deadline = math.inf if timeout is None else clock() + timeout
-    stream = _stream(calls, str(after) if known is None else str(known.revision), deadline)
+    stream = store_stream(calls, str(after) if known is None else str(known.revision), deadline)
     fruitless = 0
     while True:
         try:
@@ -239,7 +239,8 @@ def watch(calls: StoreCalls, after: str | int | None, existing: bool, timeout: f
             yield Emit(event)
 
 
-def _stream(calls: StoreCalls, place: str | None, deadline: float) -> EventStream[StoreEvent]:
+def store_stream(calls: StoreCalls, place: str | None, deadline: float) -> EventStream[StoreEvent]:
+    """Return the stream of the events of a store after ``place``, which ends at ``deadline`` (monotonic)."""
     name = f"store {calls.store}"
     return EventStream(calls.caller, calls.at(WATCH_STORE), name, store_event, place, deadline)
 
@@ -266,7 +267,7 @@ def wait_for(calls: StoreCalls, name: str, other_than: str | None, timeout: floa
     handle = Request(*calls.at(GET_HANDLE, checked_name(name)), answers.document(answers.handle_named(name)))
     # any read of the store tells its revision, and what comes after it is in the stream
     epoch = Request(*calls.at(GET_EPOCH), answers.document(answers.epoch))
-    stream = _stream(calls, None, deadline)
+    stream = store_stream(calls, None, deadline)
     fruitless = 0
     while (left := deadline - clock()) > 0:
         try:

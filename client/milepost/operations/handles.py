@@ -127,7 +127,7 @@ CAMPAIGN = change(
     summary="Campaign for the epoch",
     answer="Epoch",
 )
-GET_EPOCH = read("getEpoch", f"{STORE}/epoch", {Code.CORRUPT}, summary="The current epoch", answer="Epoch")
+GET_EPOCH = read("getEpoch", f"{STORE}/epoch", {Code.CORRUPT}, summary="The current epoch", answer="CurrentEpoch")
 GET_JOB = read("getJob", JOB, {Code.NOT_EXIST, Code.CORRUPT}, summary="A job as a whole", answer="JobInfo")
 LIST_JOBS = operation(
     "listJobs",
@@ -157,6 +157,43 @@ WATCH_JOB = operation(
     summary="Watch a job",
     takes=("Last-Event-ID",),
     query={"after": "Begin after this revision, or after the entry of the history with this id."},
+)
+_WISHES = {*COMMITS, Code.NOT_EXIST, Code.UNSUPPORTED_MEDIA_TYPE}
+STOP_JOB = operation(
+    "stopJob",
+    "POST",
+    f"{JOB}/stop",
+    Right.WRITE,
+    {*_WISHES, Code.ALREADY_EXISTS},
+    audit_name="stop",
+    summary="Stop a job",
+    answer="JobState",
+    takes=KEYED,
+    gives=(Header.REPLAYED,),
+)
+HAND_OVER_JOB = operation(
+    "handOverJob",
+    "POST",
+    f"{JOB}/hand-over",
+    Right.WRITE,
+    {*_WISHES, Code.FENCED},
+    audit_name="hand-over",
+    summary="Hand a job over to a standby",
+    answer="JobState",
+    takes=KEYED,
+    gives=(Header.REPLAYED,),
+)
+START_JOB = operation(
+    "startJob",
+    "POST",
+    f"{JOB}/start",
+    Right.WRITE,
+    _WISHES,
+    audit_name="start",
+    summary="Start a stopped job",
+    answer="JobState",
+    takes=KEYED,
+    gives=(Header.REPLAYED,),
 )
 RESIGN = change("resign", "DELETE", f"{STORE}/epoch", {Code.FENCED}, summary="Resign", success=(204,))
 GET_CREDENTIALS = operation(

@@ -46,6 +46,7 @@ def lead(
     holder: str | None = None,
     wait: float | None = None,
     must_exist: bool = False,
+    if_stopped: bool = False,
     ttl: float = 15.0,
     timeout: float = 30.0,
     outage_timeout: float = 120.0,
@@ -71,7 +72,9 @@ def lead(
     Without ``url`` the environment describes the service, as for `milepost.Client`; ``token``, ``token_file``,
     ``verify``, ``cert`` and ``key`` are also as there. Others see ``holder`` as the name of the epoch's holder. With
     ``must_exist``, the driver refuses a service that does not know the job (`JobUnknown`), instead of beginning the job
-    there.
+    there. A job that a person has stopped is waited for as if another driver led it, until it is started; with
+    ``if_stopped``, this driver may lead it, and the job stays stopped. If a person wishes that this driver stops or
+    hands over (`milepost jobs stop`), it ends as by SIGTERM.
 
     If the service uses tokens, Spark gets a credential for this job's files under this driver's epoch. With it Spark
     gets tokens at ``token_url``, by default at the first of the addresses.
@@ -117,8 +120,19 @@ def lead(
         driver = Driver(spark)
         with (
             _alone(spark, name),
-            on_sigterm(driver.stop, driver.running, driver.forget_calls),
-            Standby(client, who, name, ttl, wait, driver.abandon, prepare, process) as standby,
+            on_sigterm(driver.stop, driver.running, driver.forget_calls) as ending,
+            Standby(
+                client,
+                who,
+                name,
+                ttl,
+                wait,
+                driver.abandon,
+                prepare,
+                process,
+                lambda _: ending.ask(),
+                if_stopped=if_stopped,
+            ) as standby,
             Watch(
                 spark, jvm_timeout, batch_timeout, driver.batch, driver.overdue, partial(driver.fail, standby.cancel)
             ),

@@ -176,6 +176,14 @@ class Signals:
         if command is not None and self.asked is not None:
             command.signal(self.asked)
 
+    def ask(self) -> None:
+        """Ask the command to end as after SIGTERM to this process, from any thread. A command that is being started
+        gets it later (`passed_to`).
+        """
+        self.asked = signal.SIGTERM
+        if self._command is not None:
+            self._command.signal(signal.SIGTERM)
+
     @contextmanager
     def wait(self) -> Iterator[None]:
         """Let a signal raise SystemExit in the block. Use it for waits while no command runs."""

@@ -72,7 +72,10 @@ class Supervisor:
         if_damaged: IfDamaged = IfDamaged.REFUSE,
         digests: bool = False,
     ) -> None:
-        self._standby = Standby(client, holder or default_holder(), job, terms.ttl, terms.wait, process=this_process())
+        who = holder or default_holder()
+        self._standby = Standby(
+            client, who, job, terms.ttl, terms.wait, process=this_process(), on_wish=lambda _: self._signals.ask()
+        )
         self._client = client
         self._job = job
         self._arguments = command

@@ -61,9 +61,9 @@ def caller(request: HttpRequest, session: str | None = None) -> Caller:
     return Caller(_attempt(request, given, request.bound_to), epoch_of(request))
 
 
-def caller_of_files(request: HttpRequest) -> Caller:
-    """Return the caller of a write of files, as the headers describe it: idempotency key, attempt and epoch. The write
-    needs no session, since the epoch permits it.
+def caller_without_session(request: HttpRequest) -> Caller:
+    """Return the caller of a change that needs no session, as the headers describe it: idempotency key, attempt and
+    epoch. Such is a write of files, which the epoch permits.
     """
     return Caller(_attempt(request, "", None), epoch_of(request))
 

@@ -74,7 +74,7 @@ def _numbers(job: JobSummary) -> Mapping[str, float]:
     found = {"milepost_job_standbys": job.standbys, "milepost_job_damaged_records": job.damaged}
     numbers = {name: float(value) for name, value in found.items()}
     if job.state != "damaged":
-        numbers["milepost_job_led"] = float(job.state == "led")
+        numbers["milepost_job_led"] = float(job.state in ("led", "stopping"))
         numbers["milepost_job_lost"] = float(job.state == "lost")
         numbers["milepost_job_epoch"] = float(job.epoch["epoch"])
     if job.batch is not None:

@@ -41,13 +41,19 @@ SAVEPOINT_DROPPED: Final = "savepoint-dropped"
 ROLLED_BACK: Final = "rolled-back"
 CLONED: Final = "cloned"
 DROPPED: Final = "dropped"
+STOP_REQUESTED: Final = "stop-requested"
+HAND_OVER_REQUESTED: Final = "hand-over-requested"
+STARTED: Final = "started"
 
 RESIGNED: Final = "resigned"
+STOPPED: Final = "stopped"
+HANDED_OVER: Final = "handed-over"
 SESSION_EXPIRED: Final = "session-expired"
 SESSION_ENDED: Final = "session-ended"
 SUPERSEDED: Final = "superseded"
-"""How an epoch ended. ``superseded``: the next epoch was granted, and no entry says how the last one ended, for example
-since a release that kept no history led then.
+"""How an epoch ended. ``stopped`` and ``handed-over``: the driver resigned because a person asked for that.
+``superseded``: the next epoch was granted, and no entry says how the last one ended, for example since a release that
+kept no history led then.
 """
 
 
@@ -66,7 +72,8 @@ class HistoryEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     that of a committed batch is the revision of its entry, and is not stored. ``replay``: a batch with this number, or
     a later one, was committed before. ``previous`` is the revision of the newest snapshot before a roll-back,
     ``previous_batch`` its batch. ``savepoint`` is the name of a savepoint, ``source`` the job and the snapshot that
-    were cloned, with ``files`` and ``bytes``. A dropped job has the ``batch`` of its newest snapshot.
+    were cloned, with ``files`` and ``bytes``. A dropped job has the ``batch`` of its newest snapshot. ``reason`` is why
+    a client asked for the act, as it said.
     """
 
     at: str
@@ -90,6 +97,7 @@ class HistoryEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     source: str = ""
     files: int = 0
     bytes: int = 0
+    reason: str = ""
 
 
 class Reached(msgspec.Struct, frozen=True, gc=False):

@@ -21,6 +21,7 @@ from milepost_server.model.history import HistoryPage
 from milepost_server.model.paths import path_id
 from milepost_server.model.processes import Process
 from milepost_server.model.trees import Tree, TreePath
+from milepost_server.model.wishes import Wish
 
 KEPT_KEYS: Final = 64
 KEPT_KEYS_BYTES: Final = 32 * 1024
@@ -78,6 +79,7 @@ class Store(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, g
     ``evicted_answers_at`` is the revision of the newest answer that was dropped to make room for newer ones.
     ``granted`` is the revision at which the epoch was granted, to the session that was created at
     ``epoch_session_created``. ``dropped`` is the revision at which the job was dropped last, 0 if it never was.
+    ``wish`` is the newest wish that a driver stops or hands over, None if none counts any more.
     """
 
     name: str
@@ -92,12 +94,18 @@ class Store(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, g
     evicted_answers_at: int = 0
     granted: int = 0
     dropped: int = 0
+    wish: Wish | None = None
     schema: int = msgspec.field(default_factory=schema)
 
     @property
     def is_dropped(self) -> bool:
         """Whether the job was dropped, and no epoch was granted since, with which it began anew."""
         return self.dropped > self.granted
+
+    @property
+    def stopped(self) -> Wish | None:
+        """The wish to stop by which no epoch is granted; None if drivers may lead."""
+        return self.wish if self.wish is not None and self.wish.stops else None
 
 
 class Handle(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):

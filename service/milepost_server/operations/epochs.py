@@ -13,10 +13,10 @@ from milepost_server.journal.attempts import MaySubmit
 from milepost_server.model.records import Session
 from milepost_server.model.requests.handles import Campaign
 from milepost_server.operations.handles import store_in
-from milepost_server.replica.epoch_queues import CampaignPlace, EpochQueues
+from milepost_server.replica.epoch_queues import BARRED, CampaignPlace, EpochQueues
 from milepost_server.replica.leases import Leases
 from milepost_server.replica.submitter import Caller, Reply, Submitter
-from milepost_server.rules.answers import epoch_body, epoch_holder
+from milepost_server.rules.answers import epoch_body, epoch_holder, wish_body
 from milepost_server.rules.decisions import Answer
 from milepost_server.rules.guards import session_is_callers, session_lives
 
@@ -42,9 +42,16 @@ class EpochOperations:
         self._clock = clock
 
     async def campaign(
-        self, caller: Caller, store: str, wait: float, gone: asyncio.Future[None] | None = None
+        self,
+        caller: Caller,
+        store: str,
+        wait: float,
+        gone: asyncio.Future[None] | None = None,
+        *,
+        if_stopped: bool = False,
     ) -> Reply:
-        """Request the epoch, and wait ``wait`` seconds at most while another session holds it.
+        """Request the epoch, and wait ``wait`` seconds at most while another session holds it, or while a person has
+        stopped the job and ``if_stopped`` is false. A caller that waits when the job is stopped is told at once.
 
         ``gone`` ends when the caller has closed its connection. A waiting caller is granted the epoch only in its turn,
         not after it is known to be gone, and only if its session was renewed less than half of its TTL ago. This shows
@@ -52,7 +59,7 @@ class EpochOperations:
         the TTL is left for delays on the way.
         """
         end = self._clock() + wait
-        request = Campaign(caller.attempt, store)
+        request = Campaign(caller.attempt, store, if_stopped)
 
         async def attempt(may_submit: MaySubmit) -> Reply:
             try:
@@ -61,7 +68,8 @@ class EpochOperations:
                 held = error
             if wait <= 0:
                 raise held
-            with self._epoch_queues.place(store, caller.session) as place:
+            with self._epoch_queues.place(store, caller.session, if_stopped=if_stopped) as place:
+                place.knows_of_stop = "stopped" in held.extras
                 if gone is not None:
                     gone.add_done_callback(lambda _: place.wake())
                 while await self._may_ask_again(place, end, gone):
@@ -69,6 +77,8 @@ class EpochOperations:
                         return await self._submitter.perform(request, may_submit)
                     except EpochHeld as error:
                         held = error
+                    if "stopped" in held.extras and not place.knows_of_stop:
+                        raise held
                 raise _still_held(place, held)
 
         return await self._submitter.deduplicated(caller, store, attempt)
@@ -102,19 +112,21 @@ class EpochOperations:
         return Reply(Answer(epoch_body(view, record)), reading.revision, reading.term)
 
     def current(self, store: str) -> Reply:
-        """Return the current epoch of a store, 0 if there never was one.
+        """Return the current epoch of a store, 0 if there never was one, and the wish about its driver.
 
         Raises a ``corrupt`` problem if the store's record cannot be read.
         """
         reading = self._journal.read()
-        body = epoch_body(reading.view, store_in(reading.view, store))
+        record = store_in(reading.view, store)
+        body = {**epoch_body(reading.view, record), "wish": wish_body(reading.view, record)}
         return Reply(Answer(body), reading.revision, reading.term)
 
     async def _may_ask_again(self, place: CampaignPlace, end: float, gone: asyncio.Future[None] | None) -> bool:
         """Wait until the caller should request the epoch again, and return True.
 
-        This is when the epoch is free and it is the caller's turn, or when its session has ended, so that the rules
-        report that. Return False if the caller's time is over, or its connection is closed.
+        This is when the epoch is free and it is the caller's turn, or when the rules have something to report: its
+        session has ended, or a person has stopped the job. Return False if the caller's time is over, or its connection
+        is closed.
         """
         while (left := end - self._clock()) > 0 and not (gone is not None and gone.done()):
             view = self._journal.read().view
@@ -122,9 +134,15 @@ class EpochOperations:
             if not isinstance(session, Session) or session.ended:
                 asked, place.asked_at_end = place.asked_at_end, True
                 return not asked
-            holder = epoch_holder(view, store_in(view, place.queue.store))
-            self._epoch_queues.held(place.queue, holder.id if holder else "")
-            if holder is None or holder.id == session.id:
+            record = store_in(view, place.queue.store)
+            holder = epoch_holder(view, record)
+            barred = holder is None and record.stopped is not None
+            self._epoch_queues.held(place.queue, holder.id if holder else BARRED if barred else "")
+            if barred and not place.if_stopped:
+                if not place.knows_of_stop:
+                    return True
+                self._epoch_queues.pass_over(place)
+            elif holder is None or holder.id == session.id:
                 if self._leases.was_renewed_lately(session.id):
                     return True
                 self._epoch_queues.pass_over(place)

@@ -18,7 +18,7 @@ from milepost_server.operations.snapshots import SnapshotOperations, snapshot_bo
 from milepost_server.replica.epoch_queues import EpochQueues
 from milepost_server.replica.leases import Leases
 from milepost_server.replica.submitter import Reply
-from milepost_server.rules.answers import epoch_body, epoch_holder, process_body
+from milepost_server.rules.answers import epoch_body, epoch_holder, job_body, job_state, process_body, wish_body
 from milepost_server.rules.decisions import Answer
 
 MOST_STANDBYS: Final = 100
@@ -36,6 +36,7 @@ class JobSummary:
     ``state`` is as `JobOperations.describe` returns it, or ``damaged`` if the store's own record cannot be read.
     ``epoch`` has the number and the holder of the epoch as JSON, with None for all of them if that record cannot be
     read. ``standbys`` counts the sessions that wait for the epoch, ``damaged`` the records that cannot be read.
+    ``wish`` is the wish of a person about the driver, as JSON, None if there is none.
     ``batch`` is the newest snapshot, and ``oldest`` the oldest that is kept of the same query, each with the time at
     which its batch was committed, None if that is unknown. Both are None without a snapshot.
     """
@@ -47,6 +48,7 @@ class JobSummary:
     batch: tuple[TreeSnapshot, str | None] | None
     oldest: tuple[TreeSnapshot, str | None] | None
     damaged: int
+    wish: dict[str, Any] | None = None
 
     def body(self) -> dict[str, Any]:
         """Return the summary as JSON."""
@@ -58,6 +60,7 @@ class JobSummary:
             "batch": None if self.batch is None else {**snapshot_body(self.batch[0]), "taken": self.batch[1]},
             "oldest": None if self.oldest is None else {**snapshot_body(self.oldest[0]), "taken": self.oldest[1]},
             "damaged": self.damaged,
+            "wish": self.wish,
         }
 
 
@@ -153,21 +156,20 @@ class JobOperations:
         unreadable = isinstance(found, Corrupt)
         return JobSummary(
             job=job,
-            state="damaged" if unreadable else _state_of(record, epoch_holder(state, record)),
+            state="damaged" if unreadable else job_state(state, record),
             epoch=_NO_EPOCH if unreadable else epoch_body(state, record),
             standbys=len(self._epoch_queues.standbys(job)),
             batch=last,
             oldest=oldest,
             damaged=state.count_unreadable(job),
+            wish=None if unreadable else wish_body(state, record),
         )
 
     async def describe(self, job: str) -> Reply:
         """Return the job that has the store ``job``.
 
-        ``state`` says what became of the driver that held the epoch last: it is ``led`` if the session lives, ``lost``
-        if the session expired or ended with the epoch in hand, ``resigned`` if the driver resigned the epoch, and
-        ``new`` if no driver ever led. It is ``dropped`` if the job was dropped and did not begin anew. ``now`` is the
-        time of the service, by which the age of a batch is counted.
+        ``state`` says what became of the driver that held the epoch last (`job_state`). ``now`` is the time of the
+        service, by which the age of a batch is counted.
 
         Raises problems: ``not-exist`` if there is no such store, ``corrupt`` if its record or the content of its tree
         is unknown, ``storage-unavailable``, ``no-leader``.
@@ -181,9 +183,7 @@ class JobOperations:
         record = store_in(view, job)
         holder = epoch_holder(view, record)
         body = {
-            "job": job,
-            "state": _state_of(record, holder),
-            **epoch_body(view, record),
+            **job_body(view, record),
             "process": process_body(holder),
             "expires_in": None if holder is None else self._leases.expires_in(holder.id),
             "standbys": [self._standby(view, session) for session in standbys[:MOST_STANDBYS]],
@@ -211,13 +211,3 @@ class JobOperations:
 def _order(snapshot: TreeSnapshot) -> tuple[int, int]:
     """Return what snapshots are sorted by; those of one revision, as after the rename of a directory, by batch."""
     return snapshot.revision, snapshot.batch
-
-
-def _state_of(record: Store, holder: Session | None) -> str:
-    if record.is_dropped:
-        return "dropped"
-    if holder is not None:
-        return "led"
-    if record.epoch_session is not None:
-        return "lost"
-    return "resigned" if record.epoch else "new"

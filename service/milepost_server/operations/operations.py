@@ -26,6 +26,7 @@ from milepost_server.operations.trees import TreeOperations
 from milepost_server.operations.uploads import UploadOperations
 from milepost_server.operations.verification import Verification
 from milepost_server.operations.watching import MOST_WATCHES, WatchOperations
+from milepost_server.operations.wishes import WishOperations
 from milepost_server.replica.replica import Replica
 from milepost_server.replica.submitter import Reply
 
@@ -55,6 +56,7 @@ class Operations:
     trees: TreeOperations
     uploads: UploadOperations
     watching: WatchOperations
+    wishes: WishOperations
 
 
 def operations_of(replica: Replica, most_watches: int = MOST_WATCHES) -> Operations:
@@ -118,6 +120,7 @@ def operations_of(replica: Replica, most_watches: int = MOST_WATCHES) -> Operati
         trees=trees,
         uploads=uploads,
         watching=WatchOperations(journal, most_watches),
+        wishes=WishOperations(journal, replica.epoch_queues, submitter),
     )
 
 

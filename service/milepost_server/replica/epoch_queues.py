@@ -8,21 +8,31 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
+from typing import Final
 
 from sortedcontainers import SortedDict
 
 from milepost_server.model.records import Record, Session, Store
 
+BARRED: Final = " stopped"
+"""What holds the epoch of a store, in place of a session, while no session does since a person has stopped the job. No
+session has such an id.
+"""
+
 
 class CampaignPlace:
     """A caller's place in the queue of a store.
 
+    ``if_stopped`` is whether the caller may take the epoch although a person has stopped the job, ``knows_of_stop``
+    whether the caller's last refusal said so.
     ``called`` is whether the epoch is free and it is this caller's turn. ``asked_at_end`` is whether the caller has
     repeated its request after the end of its session, which is done once, to get the answer that the session has ended.
     """
 
-    def __init__(self, queue: _Queue, number: int, session: str) -> None:
+    def __init__(self, queue: _Queue, number: int, session: str, if_stopped: bool) -> None:
         self.session = session
+        self.if_stopped = if_stopped
+        self.knows_of_stop = False
         self.queue = queue
         self.number = number
         self.called = False
@@ -47,7 +57,7 @@ class CampaignPlace:
 class _Queue:
     """The queue of callers for the epoch of one store.
 
-    ``holder`` is the session that was last seen to hold the epoch, "" for none.
+    ``holder`` is the session that was last seen to hold the epoch, `BARRED`, or "" for none.
     """
 
     def __init__(self, store: str) -> None:
@@ -57,13 +67,14 @@ class _Queue:
 
     def call(self, behind: int = -1) -> None:
         """Give the turn to the first caller in the queue, or to the first one after the caller whose place has the
-        number ``behind``.
+        number ``behind``. If the epoch is barred, only callers that may take it all the same get a turn.
         """
-        number = next(self.places.irange(behind, inclusive=(False, True)), None)
-        if number is not None:
+        for number in self.places.irange(behind, inclusive=(False, True)):
             place = self.places[number]
-            place.called = True
-            place.wake()
+            if self.holder != BARRED or place.if_stopped:
+                place.called = True
+                place.wake()
+                return
 
 
 class EpochQueues:
@@ -73,15 +84,18 @@ class EpochQueues:
         self._queues: dict[str, _Queue] = {}
         self._held_by: dict[str, set[str]] = {}
         self._of_session: dict[str, set[CampaignPlace]] = {}
+        self._arrivals: dict[str, asyncio.Event] = {}
         self._numbers = count()
 
     @contextmanager
-    def place(self, store: str, session: str) -> Iterator[CampaignPlace]:
+    def place(self, store: str, session: str, *, if_stopped: bool = False) -> Iterator[CampaignPlace]:
         """Give a caller a place at the end of the store's queue, for as long as the context lasts."""
         queue = self._queues.get(store)
         if queue is None:
             queue = self._queues[store] = _Queue(store)
-        place = CampaignPlace(queue, next(self._numbers), session)
+            if (awaited := self._arrivals.pop(store, None)) is not None:
+                awaited.set()
+        place = CampaignPlace(queue, next(self._numbers), session, if_stopped)
         queue.places[place.number] = place
         self._of_session.setdefault(session, set()).add(place)
         try:
@@ -107,6 +121,16 @@ class EpochQueues:
         queue = self._queues.get(store)
         return list(dict.fromkeys(place.session for place in queue.places.values())) if queue else []
 
+    async def standby_comes(self, store: str, seconds: float) -> bool:
+        """Return whether a caller waits for the epoch of a store, now or within ``seconds``."""
+        if store not in self._queues:
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._arrivals.setdefault(store, asyncio.Event()).wait()
+            except TimeoutError:
+                return store in self._queues
+        return True
+
     def pass_over(self, place: CampaignPlace) -> None:
         """Give the turn to the next caller, because the caller at ``place`` cannot take the epoch now."""
         if place.called:
@@ -114,7 +138,7 @@ class EpochQueues:
             place.queue.call(place.number)
 
     def held(self, queue: _Queue, holder: str) -> None:
-        """Note that the session ``holder`` holds the epoch of the queue's store; "" for none."""
+        """Note that the session ``holder`` holds the epoch of the queue's store; `BARRED` or "" for none."""
         if queue.holder == holder:
             return
         if queue.holder:
@@ -135,8 +159,12 @@ class EpochQueues:
         for record in records:
             if isinstance(record, Store):
                 queue = self._queues.get(record.name)
-                if queue is not None and queue.holder != (record.epoch_session or ""):
-                    self.held(queue, record.epoch_session or "")
+                occupant = record.epoch_session or (BARRED if record.stopped is not None else "")
+                if queue is not None and queue.holder != occupant:
+                    self.held(queue, occupant)
+                    if occupant == BARRED:
+                        for place in queue.places.values():
+                            place.wake()  # so that each caller learns of the stop
                     if not record.epoch_session:
                         queue.call()
             elif isinstance(record, Session) and record.ended:

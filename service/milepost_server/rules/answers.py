@@ -82,6 +82,51 @@ def epoch_body(view: Lookup, store: Store) -> dict[str, Any]:
     }
 
 
+def job_body(view: Lookup, store: Store) -> dict[str, Any]:
+    """Return the state, the epoch and the wish of a job as JSON."""
+    return {
+        "job": store.name,
+        "state": job_state(view, store),
+        **epoch_body(view, store),
+        "wish": wish_body(view, store),
+    }
+
+
+def job_state(view: Lookup, store: Store) -> str:
+    """Return ``dropped`` if the job was dropped and did not begin anew. Otherwise return what became of the driver that
+    held the epoch last: ``led`` if it leads, ``stopping`` if it was asked to stop and leads still, ``stopped`` if none
+    leads since a person stopped the job, ``lost`` if its session ended with the epoch in hand, ``resigned`` if it
+    resigned, and ``new`` if no driver ever led.
+    """
+    if store.is_dropped:
+        return "dropped"
+    if epoch_holder(view, store) is not None:
+        return "stopping" if store.stopped is not None and store.stopped.epoch == store.epoch else "led"
+    if store.stopped is not None:
+        return "stopped"
+    if store.epoch_session is not None:
+        return "lost"
+    return "resigned" if store.epoch else "new"
+
+
+def wish_body(view: Lookup, store: Store) -> dict[str, Any] | None:
+    """Return the wish about a job as JSON, with null for what the client did not say; None if there is none that counts
+    still. A wish to hand over counts until its epoch has ended, one to stop until it is taken back.
+    """
+    wish = store.wish
+    if wish is None or not (wish.stops or (wish.epoch == store.epoch and epoch_holder(view, store) is not None)):
+        return None
+    return {
+        "kind": wish.kind,
+        "epoch": wish.epoch,
+        "at": wish.at,
+        "by": wish.by or None,
+        "who": wish.who or None,
+        "reason": wish.reason or None,
+        "savepoint": wish.savepoint or None,
+    }
+
+
 def epoch_holder(view: Lookup, store: Store) -> Session | None:
     """Return the living session that holds the epoch; None if there is none."""
     if store.epoch_session is None:

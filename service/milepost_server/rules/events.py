@@ -137,6 +137,11 @@ class CommittedChanges(Lookup):
             yield store, "cleared", {}
         if new.epoch != old.epoch:
             yield store, "epoch-granted", {"epoch": new.epoch, "session": new.epoch_session}
+        elif new.wish != old.wish and new.wish is not None:
+            about = {"epoch": new.wish.epoch, "who": new.wish.who or new.wish.by or None}
+            yield store, f"{new.wish.kind}-requested", about
+        elif old.stopped is not None and new.wish is None:
+            yield store, "started", {}
         elif old.epoch_session is not None and new.epoch_session is None and self._holds(old):
             yield store, "epoch-ended", {"epoch": old.epoch, "session": old.epoch_session, "reason": "resigned"}
 

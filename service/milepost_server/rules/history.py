@@ -6,7 +6,7 @@ again from its idempotency key, enters nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -77,8 +77,18 @@ def epoch_granted(view: View, store: Store, session: Session, context: DecisionC
     return _appended(view, log, (*_superseded(log.page, 0, context), granted), context, led=store.epoch)
 
 
-def epoch_ended(view: View, store: Store, session: Session, how: str, context: DecisionContext, by: str = "") -> Pages:
-    """Enter the end of the epoch that ``session`` held. ``by`` is the name of the client that ended it."""
+def epoch_ended(
+    view: View,
+    store: Store,
+    session: Session,
+    how: str,
+    context: DecisionContext,
+    by: str = "",
+    also: Sequence[HistoryEntry] = (),
+) -> Pages:
+    """Enter the end of the epoch that ``session`` held. ``by`` is the name of the client that ended it. The entries
+    ``also`` are those of further effects of the same commit.
+    """
     log = _log(view, store.name, ACTS)
     ended = HistoryEntry(
         context.wall,
@@ -92,7 +102,7 @@ def epoch_ended(view: View, store: Store, session: Session, how: str, context: D
         how=how,
         by="" if by == session.owner or not session.owner else by,
     )
-    return _appended(view, log, (*_superseded(log.page, store.epoch, context), ended), context, led=0)
+    return _appended(view, log, (*_superseded(log.page, store.epoch, context), ended, *also), context, led=0)
 
 
 def session_ended(view: View, session: Session, how: str, context: DecisionContext, by: str = "") -> Pages:
@@ -109,19 +119,23 @@ def session_ended(view: View, session: Session, how: str, context: DecisionConte
 
 def act(view: View, request: Request, kind: str, context: DecisionContext, **about: Any) -> Pages:
     """Enter what a client did to the job: an act of the given ``kind``. ``about`` are further members of the entry."""
+    return acts(view, request, {kind: about}, context)
+
+
+def acts(view: View, request: Request, kinds: Mapping[str, Mapping[str, Any]], context: DecisionContext) -> Pages:
+    """Enter several acts of one request, in their order: the further members of the entry of each kind."""
     session = view.session(request.session) if request.session else None
     acting = session if isinstance(session, Session) else Session("", 0.0, 0)
-    entry = HistoryEntry(
-        context.wall,
-        context.revision,
-        kind,
-        session=acting.id,
-        holder=acting.holder,
-        process=acting.process,
-        by=request.attempt.name,
-        **about,
-    )
-    return _appended(view, _log(view, request.store or "", ACTS), (entry,), context)
+    stated: dict[str, Any] = {
+        "session": acting.id,
+        "holder": acting.holder,
+        "process": acting.process,
+        "by": request.attempt.name,
+    }
+    entries = [
+        HistoryEntry(context.wall, context.revision, kind, **{**stated, **about}) for kind, about in kinds.items()
+    ]
+    return _appended(view, _log(view, request.store or "", ACTS), tuple(entries), context)
 
 
 def batch_committed(

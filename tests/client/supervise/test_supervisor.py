@@ -50,6 +50,19 @@ def test_a_command_that_lost_its_epoch_once_too_often(service: Service, blocking
         Supervisor(blocking, [service.url], name, command, Terms(ttl=10.0, restarts=0)).run()
 
 
+def test_a_person_stops_the_command_as_by_sigterm(service: Service, blocking: milepost.Client, name: str) -> None:
+    """The command itself asks for that, in the name of a person; it is not started again, and no other is."""
+    program = (
+        "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(9));"
+        "import milepost; milepost.Client(sys.argv[1]).stop_job(sys.argv[2], who='anna'); time.sleep(300)"
+    )
+    command = [sys.executable, "-c", program, service.url, name]
+    assert Supervisor(blocking, [service.url], name, command, Terms()).run() == 9
+    assert blocking.job_info(name).state == "stopped"
+    with pytest.raises(milepost.EpochHeld, match="was stopped by anna"):
+        Supervisor(blocking, [service.url], name, command, Terms(wait=0.0)).run()
+
+
 HANDED = """
 import os, pathlib, shutil, sys, time
 file = pathlib.Path(os.environ["JDK_JAVA_OPTIONS"].strip('"@'))

@@ -23,7 +23,7 @@ from milepost_server.model.requests.base import LEADER, Attempt, BlobRef, Reques
 from milepost_server.model.requests.handles import Add, FinishRemoval, Replace
 from milepost_server.model.requests.sessions import OpenSession
 from milepost_server.rules.decide import decide
-from milepost_server.rules.decisions import Accepted, Blocked, Decision, DecisionContext, FinishNeeded, Refused
+from milepost_server.rules.decisions import Accepted, Blocked, Changes, Decision, DecisionContext, FinishNeeded, Refused
 from milepost_server.rules.handlers.stores import inventory_entry
 
 STORE = "flights"
@@ -63,6 +63,12 @@ class Bench:
     def done(self, request: Request) -> dict[str, Any]:
         """The answer to a request that must be granted."""
         return dict(self.accepted(request).answer.body)
+
+    def decide_only(self, request: Request) -> Changes:
+        """The changes of a request that must be granted, which are not committed."""
+        decision = decide(self.view, request, self.context)
+        assert isinstance(decision, Accepted), decision
+        return decision.changes
 
     def refused(self, request: Request) -> Refused:
         """A request that must be refused."""

@@ -250,7 +250,7 @@ def test_a_standby_whose_session_was_lost_begins_another(place: Place, client: m
         def lose_it() -> None:
             campaign = StateHandleStore.campaign
 
-            def once(store: StateHandleStore, wait: float | None = 30.0) -> milepost.Epoch:
+            def once(store: StateHandleStore, wait: float | None = 30.0, **_: object) -> milepost.Epoch:
                 patch.undo()
                 assert store.session_id is not None
                 client.session("impostor", session_id=store.session_id).close()

@@ -19,6 +19,7 @@ from milepost.types import (
     DroppedJob,
     Epoch,
     Handle,
+    JobState,
     LockedHandles,
     Removal,
     Rights,
@@ -28,6 +29,7 @@ from milepost.types import (
     Status,
     SteppedDown,
     StoreSummary,
+    Wish,
 )
 from milepost.wire import Header, unquote_version
 
@@ -142,6 +144,33 @@ def epoch(document: Document) -> Epoch:
         session=members.text_or_none(document, "session"),
         holder=members.text_or_none(document, "holder"),
         since=None if since is None else members.time(since),
+        wish=wish(document),
+    )
+
+
+def wish(document: Document) -> Wish | None:
+    """Read the member ``wish``: what a person asks of the driver of a job. A service of an earlier release has none."""
+    found = document.get("wish")
+    if found is None:
+        return None
+    return Wish(
+        kind=members.text(found, "kind"),
+        epoch=members.whole(found, "epoch"),
+        at=members.time(found["at"]),
+        by=members.text_or_none(found, "by"),
+        who=members.text_or_none(found, "who"),
+        reason=members.text_or_none(found, "reason"),
+        savepoint=members.text_or_none(found, "savepoint"),
+    )
+
+
+def job_state(document: Document) -> JobState:
+    """Read the state of a job after a wish about it."""
+    return JobState(
+        job=members.text(document, "job"),
+        state=members.text(document, "state"),
+        epoch=epoch(document),
+        wish=wish(document),
     )
 
 

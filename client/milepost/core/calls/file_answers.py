@@ -7,7 +7,7 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 
 from milepost.core.calls import members
-from milepost.core.calls.answers import Reader, epoch, snapshot_of, version
+from milepost.core.calls.answers import Reader, epoch, snapshot_of, version, wish
 from milepost.core.calls.members import Document
 from milepost.core.effects import Answer
 from milepost.types import (
@@ -54,6 +54,7 @@ def job_info(document: Document) -> JobInfo:
         damaged=members.whole(document, "damaged"),
         now=members.time(document["now"]),
         process=_process(document),
+        wish=wish(document),
     )
 
 
@@ -114,6 +115,7 @@ def history_entry(document: Document) -> HistoryEntry:
         source=members.text_or_none(document, "source"),
         files=number("files"),
         bytes=number("bytes"),
+        reason=members.text_or_none(document, "reason"),
     )
 
 
@@ -136,6 +138,7 @@ def jobs(after: str | None) -> Callable[[Document], tuple[list[JobSummary], str 
                 oldest=None if entry.get("oldest") is None else snapshot_of(entry["oldest"]),
                 damaged=members.whole(entry, "damaged"),
                 now=now,
+                wish=wish(entry),
             )
             for entry in members.entries(document, "jobs")
         ]

@@ -41,6 +41,15 @@ EPOCH_EXAMPLE = {
     "holder": "flights-driver",
     "since": "2026-01-31T12:00:00.000Z",
 }
+WISH_EXAMPLE = {
+    "kind": "stop",
+    "epoch": 3,
+    "at": "2026-01-31T12:10:00.000Z",
+    "by": "operators",
+    "who": "anna@laptop",
+    "reason": "new release",
+    "savepoint": "before-release-7",
+}
 
 _REQUEST_HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     Header.SESSION: ("The session for which the request is made.", NAME_SCHEMA),

@@ -60,6 +60,30 @@ _PROCESS: Schema = _nullable(
 _TEXTS: Schema = {"type": "array", "items": _TEXT}
 _NAMES: Schema = {"type": "array", "items": NAME_SCHEMA}
 
+_EPOCH: dict[str, Schema] = {
+    "epoch": _COUNT,
+    "session": _nullable(NAME_SCHEMA),
+    "holder": _nullable(_TEXT),
+    "since": _nullable(_TIME),
+}
+_WISH: Schema = _nullable(
+    _object(
+        ("by", "who", "reason", "savepoint"),
+        kind={"type": "string", "enum": ["stop", "hand-over"]},
+        epoch=_COUNT,
+        at=_TIME,
+        by=_nullable(_TEXT),
+        who=_nullable(_TEXT),
+        reason=_nullable(_TEXT),
+        savepoint=_nullable(NAME_SCHEMA),
+    )
+)
+
+
+def _job_state(*further: str) -> Schema:
+    return {"type": "string", "enum": ["led", "stopping", "stopped", "lost", "resigned", "new", "dropped", *further]}
+
+
 SCHEMAS: Final[dict[str, Schema]] = {
     "Handle": _object(
         name=NAME_SCHEMA,
@@ -78,7 +102,9 @@ SCHEMAS: Final[dict[str, Schema]] = {
     "LockedHandles": _object(handles=_each("Handle"), corrupt=_each("CorruptHandle")),
     "Removal": _object(("locks",), removed=_FLAG, locks=_NAMES),
     "Cleared": _object(cleared=_COUNT),
-    "Epoch": _object(epoch=_COUNT, session=_nullable(NAME_SCHEMA), holder=_nullable(_TEXT), since=_nullable(_TIME)),
+    "Epoch": _object(**_EPOCH),
+    "CurrentEpoch": _object(**_EPOCH, wish=_WISH),
+    "JobState": _object(("wish",), job=NAME_SCHEMA, state=_job_state(), **_EPOCH, wish=_WISH),
     "Credentials": _object(epoch=_COUNT, client_id=_TEXT, client_secret=_TEXT, token_path=_TEXT),
     "Token": _object(access_token=_TEXT, token_type=_TEXT, expires_in=_COUNT),
     "TokenRefused": _object(error=_TEXT),
@@ -151,11 +177,9 @@ SCHEMAS: Final[dict[str, Schema]] = {
     ),
     "JobInfo": _object(
         job=NAME_SCHEMA,
-        state={"type": "string", "enum": ["led", "lost", "resigned", "new", "dropped"]},
-        epoch=_COUNT,
-        session=_nullable(NAME_SCHEMA),
-        holder=_nullable(_TEXT),
-        since=_nullable(_TIME),
+        state=_job_state(),
+        **_EPOCH,
+        wish=_WISH,
         process=_PROCESS,
         expires_in=_nullable(_SECONDS),
         standbys=_each("Standby"),
@@ -169,7 +193,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
     ),
     "JobSummary": _object(
         job=NAME_SCHEMA,
-        state={"type": "string", "enum": ["led", "lost", "resigned", "new", "dropped", "damaged"]},
+        state=_job_state("damaged"),
         epoch=_nullable(_COUNT),
         session=_nullable(NAME_SCHEMA),
         holder=_nullable(_TEXT),
@@ -178,6 +202,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
         batch=_nullable(_object(**_SNAPSHOT, taken=_nullable(_TIME))),
         oldest=_nullable(_object(**_SNAPSHOT, taken=_nullable(_TIME))),
         damaged=_COUNT,
+        wish=_WISH,
     ),
     "DroppedJob": _object(handles=_COUNT, snapshots=_COUNT),
     "JobPage": _object(jobs=_each("JobSummary"), next=_nullable(_TEXT), now=_TIME),
@@ -200,6 +225,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
             "source",
             "files",
             "bytes",
+            "reason",
         ),
         kind=_TEXT,
         at=_TIME,
@@ -222,6 +248,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
         source=_TEXT,
         files=_COUNT,
         bytes=_COUNT,
+        reason=_TEXT,
     ),
     "CorruptPage": _object(name=_TEXT, reason=_TEXT),
     "JobHistory": _object(

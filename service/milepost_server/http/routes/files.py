@@ -13,7 +13,14 @@ from milepost.wire import STATE_MEDIA_TYPE, Code, Header, digest_header, quote_v
 from milepost_server.basics.problems import problem
 from milepost_server.http.access.permission import epoch_under
 from milepost_server.http.bodies import no_fields, state_of
-from milepost_server.http.headers import accepts, caller_of_files, check_without, checked_name, creates_only, if_match
+from milepost_server.http.headers import (
+    accepts,
+    caller_without_session,
+    check_without,
+    checked_name,
+    creates_only,
+    if_match,
+)
 from milepost_server.http.openapi.documents import answers
 from milepost_server.http.queries import flag, named_path, only_known, page_of, to_token
 from milepost_server.http.replies import (
@@ -154,7 +161,7 @@ async def _at(request: HttpRequest, store: str, path: str, *, root: bool = False
 
 def _acting(request: HttpRequest, store: str) -> Caller:
     check_without(request, "if-match", "it writes and deletes whatever is at the path")
-    acting = caller_of_files(request)
+    acting = caller_without_session(request)
     return Caller(acting.attempt, epoch_under(request, store, acting.epoch))
 
 

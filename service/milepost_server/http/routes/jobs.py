@@ -10,7 +10,7 @@ from starlette.responses import Response
 from milepost.operations.handles import DROP_JOB, GET_JOB, GET_JOB_HISTORY, LIST_JOBS
 from milepost_server.http.access.permission import may_read
 from milepost_server.http.headers import accepts, caller, checked_name
-from milepost_server.http.openapi.documents import CORRUPT_EXAMPLE, EPOCH_EXAMPLE, answers
+from milepost_server.http.openapi.documents import CORRUPT_EXAMPLE, EPOCH_EXAMPLE, WISH_EXAMPLE, answers
 from milepost_server.http.queries import flag, page_of, to_token
 from milepost_server.http.replies import about, json_reply, json_response
 from milepost_server.http.requests import HttpRequest
@@ -47,12 +47,13 @@ _BATCH = {"directory": "checkpoint", "batch": 7, "revision": 42, "taken": "2026-
                 "jobs": [
                     {
                         "job": "flights",
-                        "state": "led",
+                        "state": "stopping",
                         **EPOCH_EXAMPLE,
                         "standbyCount": 1,
                         "batch": _BATCH,
                         "oldest": {**_BATCH, "batch": 0, "revision": 21, "taken": "2026-01-01T11:53:00.000Z"},
                         "damaged": 0,
+                        "wish": WISH_EXAMPLE,
                     }
                 ],
                 "next": "ZmxpZ2h0cw",
@@ -65,7 +66,8 @@ async def list_jobs(request: HttpRequest) -> Response:
     """Return a page of the jobs that the client may read: the stores with an epoch or a snapshot of their files. With
     `dropped=true`, it has the jobs that were dropped, and did not begin anew, in place of these.
 
-    `state` is as in the description of one job, or `damaged` if the store's own record cannot be read. `batch` is the
+    `state` is as in the description of one job, or `damaged` if the store's own record cannot be read, and so is
+    `wish`. `batch` is the
     snapshot of the last batch, `oldest` the oldest that is kept of the same query, and `now` the time of the service.
     """
     accepts(request, "application/json")
@@ -84,8 +86,9 @@ async def list_jobs(request: HttpRequest) -> Response:
             "The job.",
             {
                 "job": "flights",
-                "state": "led",
+                "state": "stopping",
                 **EPOCH_EXAMPLE,
+                "wish": WISH_EXAMPLE,
                 "process": _PROCESS,
                 "expires_in": 12.5,
                 "standbys": [_STANDBY],
@@ -103,11 +106,13 @@ async def list_jobs(request: HttpRequest) -> Response:
 async def describe(request: HttpRequest, store: str) -> Response:
     """Return a job as a whole: the driver that leads it, those that stand by, and its snapshots.
 
-    `state` is `led` while a driver holds the epoch, `lost` if its session ended before the driver resigned, `resigned`
-    if it resigned, and `new` if no driver ever led; it is `dropped` if the job was dropped and did not begin anew.
-    `process` is what a client said of the process that holds its
-    session, null if it said nothing. At most 100 standbys are named; `standbyCount` counts them all. `expires_in` of
-    the job is that of the session that leads, null if none does. `now` is the time of the service.
+    `state` is `led` while a driver holds the epoch, `stopping` once a person has asked it to stop, and `stopped` from
+    the end of that epoch until the job is started. Otherwise it is `lost` if the driver's session ended before the
+    driver resigned, `resigned` if it resigned, and `new` if no driver ever led; it is `dropped` if the job was dropped
+    and did not begin anew. `wish` is what a person asked of the driver, null if nothing is asked. `process` is what a
+    client said of the process that holds its session, null if it said nothing. At most 100 standbys are named;
+    `standbyCount` counts them all. `expires_in` of the job is that of the session that leads, null if none does. `now`
+    is the time of the service.
     """
     checked_name(store, "store")
     accepts(request, "application/json")

@@ -17,7 +17,7 @@ from milepost_server.http.access.permission import may_read
 from milepost_server.http.bodies import json_of
 from milepost_server.http.connection.exchange import exchange_of
 from milepost_server.http.headers import accepts, caller, checked_name
-from milepost_server.http.openapi.documents import EPOCH_EXAMPLE, answers, json_body, seconds
+from milepost_server.http.openapi.documents import EPOCH_EXAMPLE, WISH_EXAMPLE, answers, json_body, seconds
 from milepost_server.http.queries import page_of, to_token
 from milepost_server.http.replies import about, empty_reply, json_reply, json_response
 from milepost_server.http.requests import HttpRequest
@@ -31,6 +31,7 @@ class CampaignBody(msgspec.Struct, forbid_unknown_fields=True):
     """The JSON body of a request for the epoch."""
 
     wait: float = 0.0
+    if_stopped: bool = False
 
 
 @answers(
@@ -66,10 +67,11 @@ async def list_stores(request: HttpRequest) -> Response:
     epochs,
     CAMPAIGN,
     {200: ("Granted; the holder gets the same answer again.", EPOCH_EXAMPLE)},
-    body=json_body({"wait": 30}, {"wait": seconds(0, MAX_WAIT_SECONDS)}, []),
+    body=json_body({"wait": 30}, {"wait": seconds(0, MAX_WAIT_SECONDS), "if_stopped": {"type": "boolean"}}, []),
 )
 async def campaign(request: HttpRequest, store: str) -> Response:
-    """Ask for the next epoch, waiting up to `wait` seconds while another session holds the current one.
+    """Ask for the next epoch, waiting up to `wait` seconds while another session holds the current one, or while a
+    person has stopped the job. With `if_stopped`, the epoch of a stopped job is granted, too; the job stays stopped.
 
     A waiting caller is granted the epoch only while its session is kept alive, that is, renewed within the last half of
     its TTL. The wait ends when the caller closes the connection, or its sending side.
@@ -81,15 +83,21 @@ async def campaign(request: HttpRequest, store: str) -> Response:
     acting = caller(request)
     gone = asyncio.create_task(exchange_of(request.scope).hung_up()) if body.wait else None
     try:
-        return json_reply(await request.operations.epochs.campaign(acting, store, body.wait, gone))
+        return json_reply(
+            await request.operations.epochs.campaign(acting, store, body.wait, gone, if_stopped=body.if_stopped)
+        )
     finally:
         if gone is not None:
             gone.cancel()
 
 
-@answers(epochs, GET_EPOCH, {200: ("The epoch; 0 and nulls where there never was one.", EPOCH_EXAMPLE)})
+@answers(
+    epochs,
+    GET_EPOCH,
+    {200: ("The epoch; 0 and nulls where there never was one.", {**EPOCH_EXAMPLE, "wish": WISH_EXAMPLE})},
+)
 async def current_epoch(request: HttpRequest, store: str) -> Response:
-    """Return the current epoch of a store, and the session that holds it."""
+    """Return the current epoch of a store, the session that holds it, and what a person wishes of its driver."""
     checked_name(store, "store")
     accepts(request, "application/json")
     return json_reply(request.operations.epochs.current(store))

@@ -127,7 +127,9 @@ class CreateUpload(StoreRequest):
 
 @dataclass(frozen=True, slots=True)
 class Campaign(StoreRequest):
-    """Ask for the epoch of a store."""
+    """Ask for the epoch of a store. With ``if_stopped``, the epoch is granted although a person has stopped the job."""
+
+    if_stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,4 @@
-"""Decide requests about whole stores: lock all, release all, clear, grant and resign the epoch, and drop old records.
-
-The epoch of a store is the fencing token of its driver. Only the next grant changes the number.
-"""
+"""Decide requests about whole stores: lock all, release all, clear, and drop old records."""
 
 from __future__ import annotations
 
@@ -9,10 +6,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from milepost.wire import Code
 from milepost_server.memory.lookup import Lookup
 from milepost_server.memory.view import View
-from milepost_server.model.history import RESIGNED
 from milepost_server.model.records import (
     Corrupt,
     Handle,
@@ -23,10 +18,10 @@ from milepost_server.model.records import (
     handle_key,
     store_of,
 )
-from milepost_server.model.requests.handles import Campaign, Clear, LockAll, ReleaseAll, Resign, Scrub
-from milepost_server.rules import history, locks, replays
-from milepost_server.rules.answers import epoch_body, epoch_holder, handle_body
-from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Inventory, Refused
+from milepost_server.model.requests.handles import Clear, LockAll, ReleaseAll, Scrub
+from milepost_server.rules import locks, replays
+from milepost_server.rules.answers import handle_body
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Inventory
 from milepost_server.rules.handlers.handles import absent, present
 
 
@@ -115,58 +110,9 @@ def _droppable(view: View, key: str, record: Record, context: DecisionContext) -
             return False
 
 
-def campaign(view: View, request: Campaign, context: DecisionContext) -> Decision:
-    """Grant the next epoch if no session holds the current one.
-
-    The holder gets the same answer again, unless its epoch was granted before a restore from a backup, since no write
-    may use such an epoch.
-    """
-    store = view.store_or_new(request.store_name)
-    session = view.acting_session(request.session)
-    holder = epoch_holder(view, store)
-    if holder is not None and not (holder.id == session.id and store.epoch <= context.epoch_floor):
-        if holder.id == session.id:
-            return Accepted(Answer(epoch_body(view, store)))
-        return Refused(
-            Code.HELD,
-            f"session {holder.id!r} ({holder.holder}) holds epoch {store.epoch}",
-            {"holder": holder.holder, "epoch": store.epoch},
-        )
-    granted = replace(
-        store,
-        epoch=max(store.epoch, context.epoch_floor) + 1,
-        epoch_session=session.id,
-        epoch_session_created=session.created_revision,
-        epoch_since=context.wall,
-        granted=context.revision,
-    )
-    entered = history.epoch_granted(view, granted, session, context)
-    return replays.accepted(granted, request, context, Answer(epoch_body(view, granted), created=True), changes=entered)
-
-
-def resign(view: View, request: Resign, context: DecisionContext) -> Decision:
-    """Resign the epoch; its number stays current until the next epoch is granted."""
-    store = view.store_or_new(request.store_name)
-    session = view.acting_session(request.session)
-    holder = epoch_holder(view, store)
-    if holder is None:
-        return Accepted(Answer())
-    if holder.id != session.id:
-        return Refused(
-            Code.FENCED,
-            f"epoch {store.epoch} of {store.name!r} is held by another session",
-            {"current": store.epoch, "holder": holder.holder},
-        )
-    resigned = replace(store, epoch_session=None, epoch_session_created=0, epoch_since=None)
-    entered = history.epoch_ended(view, store, holder, RESIGNED, context, request.attempt.name)
-    return replays.accepted(resigned, request, context, Answer(), changes=entered)
-
-
 HANDLERS: Final[Handlers] = {
     LockAll: lock_all,
     ReleaseAll: release_all,
     Clear: clear,
-    Campaign: campaign,
-    Resign: resign,
     Scrub: scrub,
 }

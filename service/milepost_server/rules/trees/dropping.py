@@ -58,7 +58,7 @@ def drop_job(view: View, request: DropJob, context: DecisionContext) -> Decision
             compacting=0,
             stale=False,
         )
-    dropped = replace(store, cleared=context.revision, dropped=context.revision)
+    dropped = replace(store, cleared=context.revision, dropped=context.revision, wish=None)
     discards = tuple(manifest.blob for manifest in tree.manifests)
     return replays.accepted(dropped, request, context, answer, changes=changes, discards=discards)
 

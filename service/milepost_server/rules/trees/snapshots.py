@@ -40,7 +40,7 @@ def change_tree(
     tree = record or Tree(store.name)
     match request:
         case MakeSavepoint():
-            return _make_savepoint(view, store, tree, request, context)
+            return _make_savepoint(view, tree, request, context)
         case DropSavepoint():
             return _drop_savepoint(view, store, tree, request, context)
         case RollBack():
@@ -49,37 +49,46 @@ def change_tree(
             return _clone(view, store, tree, request, context)
 
 
-def _make_savepoint(view: View, store: Store, tree: Tree, request: MakeSavepoint, context: DecisionContext) -> Decision:
-    """Make a savepoint of the snapshot at a revision, or of the newest one; repeating the request is no error.
-
-    A snapshot may have several savepoints.
-    """
-    kept = [savepoint for savepoint in tree.savepoints if savepoint.revision == request.revision]
-    passed_over = [snapshot for snapshot in tree.passed_over if snapshot.revision == request.revision]
-    snapshots: list[TreeSnapshot | Savepoint] = [
-        *kept,
-        *(snapshot for snapshot in tree.snapshots if request.revision in (0, snapshot.revision)),
-        *passed_over,
-    ]
-    if not snapshots:
-        detail = f"at revision {request.revision}" if request.revision else "yet"
-        return Refused(Code.NOT_EXIST, f"the tree of {store.name!r} has no snapshot {detail}")
-    snapshot = max(snapshots, key=lambda each: each.revision)
-    savepoint = Savepoint(request.savepoint, snapshot.directory, snapshot.batch, snapshot.revision)
-    if any(each.name == savepoint.name for each in tree.savepoints):
-        if savepoint in tree.savepoints:
-            return Accepted(Answer({"revision": savepoint.revision}))
-        return Refused(
-            Code.ALREADY_EXISTS, f"the savepoint {request.savepoint!r} of {store.name!r} is of another snapshot"
-        )
-    if len(tree.savepoints) >= MOST_SAVEPOINTS:
-        return Refused(
-            Code.TOO_MANY_REQUESTS, f"{store.name!r} has {len(tree.savepoints)} savepoints, which is the most"
-        )
+def _make_savepoint(view: View, tree: Tree, request: MakeSavepoint, context: DecisionContext) -> Decision:
+    """Make a savepoint of the snapshot at a revision, or of the newest one; repeating the request is no error."""
+    savepoint = savepoint_in(tree, request.savepoint, request.revision)
+    if isinstance(savepoint, Refused):
+        return savepoint
+    if savepoint in tree.savepoints:
+        return Accepted(Answer({"revision": savepoint.revision}))
     answer = Answer({"revision": savepoint.revision}, created=True)
-    entered = history.act(view, request, SAVEPOINT_MADE, context, **_about(savepoint), savepoint=savepoint.name)
+    entered = history.act(view, request, SAVEPOINT_MADE, context, **about_savepoint(savepoint))
     made = replace(tree, savepoints=(*tree.savepoints, savepoint))
     return replays.accepted(made, request, context, answer, changes=entered)
+
+
+def savepoint_in(tree: Tree, name: str, revision: int = 0) -> Savepoint | Refused:
+    """Return the savepoint ``name`` of the snapshot at a revision, or of the newest one if that is 0; it may exist
+    already. Return the refusal if it cannot be made. A snapshot may have several savepoints.
+    """
+    snapshots: list[TreeSnapshot | Savepoint] = [
+        *(savepoint for savepoint in tree.savepoints if savepoint.revision == revision),
+        *(snapshot for snapshot in tree.snapshots if revision in (0, snapshot.revision)),
+        *(snapshot for snapshot in tree.passed_over if snapshot.revision == revision),
+    ]
+    if not snapshots:
+        detail = f"at revision {revision}" if revision else "yet"
+        return Refused(Code.NOT_EXIST, f"the tree of {tree.name!r} has no snapshot {detail}")
+    snapshot = max(snapshots, key=lambda each: each.revision)
+    savepoint = Savepoint(name, snapshot.directory, snapshot.batch, snapshot.revision)
+    if savepoint in tree.savepoints:
+        return savepoint
+    if any(each.name == name for each in tree.savepoints):
+        return Refused(Code.ALREADY_EXISTS, f"the savepoint {name!r} of {tree.name!r} is of another snapshot")
+    if len(tree.savepoints) >= MOST_SAVEPOINTS:
+        detail = f"{tree.name!r} has {len(tree.savepoints)} savepoints, which is the most"
+        return Refused(Code.TOO_MANY_REQUESTS, detail)
+    return savepoint
+
+
+def about_savepoint(savepoint: Savepoint) -> dict[str, Any]:
+    """Return the members of an entry of the history that name a savepoint."""
+    return {**_about(savepoint), "savepoint": savepoint.name}
 
 
 def _drop_savepoint(view: View, store: Store, tree: Tree, request: DropSavepoint, context: DecisionContext) -> Decision:
@@ -88,7 +97,7 @@ def _drop_savepoint(view: View, store: Store, tree: Tree, request: DropSavepoint
         return Refused(Code.NOT_EXIST, f"the tree of {store.name!r} has no savepoint {request.savepoint!r}")
     left = replace(tree, savepoints=savepoints, stale=bool(tree.manifests or tree.compacting))
     dropped = next(savepoint for savepoint in tree.savepoints if savepoint.name == request.savepoint)
-    entered = history.act(view, request, SAVEPOINT_DROPPED, context, **_about(dropped), savepoint=dropped.name)
+    entered = history.act(view, request, SAVEPOINT_DROPPED, context, **about_savepoint(dropped))
     return replays.accepted(left, request, context, Answer(), changes=entered)
 
 

@@ -1,0 +1,47 @@
+"""The operations by which a person stops a job, hands it over to a standby, and starts it again."""
+
+from __future__ import annotations
+
+from milepost.wire import STANDBY_SECONDS, Code
+from milepost_server.basics.problems import problem
+from milepost_server.journal import Journal
+from milepost_server.model.requests.wishes import HandOver, StartJob, StopJob
+from milepost_server.operations.handles import store_in
+from milepost_server.replica.epoch_queues import EpochQueues
+from milepost_server.replica.submitter import Reply, Submitter
+from milepost_server.rules.answers import epoch_holder
+
+
+class WishOperations:
+    """The operations on the wish of a person about the driver of a job. The driver that leads learns of it by the
+    events of its store.
+    """
+
+    def __init__(self, journal: Journal, epoch_queues: EpochQueues, submitter: Submitter) -> None:
+        self._journal = journal
+        self._epoch_queues = epoch_queues
+        self._submitter = submitter
+
+    async def stop(self, request: StopJob) -> Reply:
+        """Ask the driver to resign, and grant no further epoch. Raises the problems of `Submitter.perform`."""
+        return await self._submitter.perform(request)
+
+    async def start(self, request: StartJob) -> Reply:
+        """Grant epochs of a stopped job again. Raises the problems of `Submitter.perform`."""
+        return await self._submitter.perform(request)
+
+    async def hand_over(self, request: HandOver, *, force: bool) -> Reply:
+        """Ask the driver to resign, so that a standby leads.
+
+        Raises a ``not-exist`` problem if a driver leads and none stands by, unless ``force``; and the problems of
+        `Submitter.perform`.
+        """
+        job = request.store_name
+        if not force and self._is_led(job) and not await self._epoch_queues.standby_comes(job, STANDBY_SECONDS):
+            raise problem(Code.NOT_EXIST, f"no driver stands by for {job!r}, so that none would lead")
+        return await self._submitter.perform(request)
+
+    def _is_led(self, job: str) -> bool:
+        view = self._journal.read().view
+        store = store_in(view, job)
+        return store.stopped is None and epoch_holder(view, store) is not None
