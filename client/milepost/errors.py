@@ -51,6 +51,8 @@
     │   ├── NoProgress                drivers began one batch as often as allowed, and never finished it
     │   ├── JvmLost                   Spark's JVM ended or did not answer for too long; the epoch was given up
     │   ├── BatchTimeout              a batch took too long; it was stopped, and the epoch given up
+    │   ├── SinkFailed                a sink could not write a batch; the next driver runs the batch again
+    │   │   └── SinkRefused           its table belongs to another job or a newer driver, or does not fit the job
     │   ├── BatchesGone               published batches that were to be read are expired, or their files are gone
     │   └── RecordUnreadable          a job record or output manifest is damaged or of a newer schema
     ├── StateError                    managed state; `milepost.state.errors` draws what is below
@@ -215,6 +217,18 @@ class JvmLost(SparkDriverError):
 class BatchTimeout(SparkDriverError):
     """A batch took longer than allowed. The driver stopped it and resigned its epoch, so that a standby can take
     over.
+    """
+
+
+class SinkFailed(SparkDriverError):
+    """A sink could not write a batch, and the query ends. Whether the batch was written is known to the sink's fence:
+    the next driver runs the batch again, and writes it if it is not there.
+    """
+
+
+class SinkRefused(SinkFailed):
+    """The table of a sink must not get this batch: another job or a newer driver writes there, or the table has other
+    batches than the job has published. Nothing was written.
     """
 
 

@@ -209,7 +209,9 @@ class JobRecord:
                 f"batch {then.published} was the last one then, and batches below {self.expired} are expired since"
             )
         here = Abandoned(self.manifest, self.published, timeline.ended(self.timeline, epoch))
-        source, manifest = here, then.manifest
+        # What another function has published is in its own hands, so its history is the one of that time.
+        source = Abandoned(then.manifest, then.published, timeline.ended(then.timeline, then.epoch + 1))
+        manifest = then.manifest
         if published_by_files(then.manifest):
             found = next((each for each in (here, *self.abandoned) if _has(each, then)), None)
             if found is None:

@@ -25,8 +25,11 @@ def manifest(page: int, *publications: Publication) -> dict[str, Any]:
 
 @dataclass
 class Driven:
-    """A job whose drivers publish and restore, and beside it what should count, listed one by one."""
+    """A job whose drivers publish and restore, and beside it what should count, listed one by one. With ``own`` it
+    publishes by a function of its own, whose output the record does not know.
+    """
 
+    own: bool = False
     record: JobRecord = field(default_factory=lambda: JobRecord(job="j", epoch=1))
     epoch: int = 1
     pages: list[list[Publication]] = field(default_factory=list)
@@ -37,7 +40,8 @@ class Driven:
         batch = self.record.published + 1
         listed = [*self.listed(self.record), (batch, self.epoch)]
         self.pages.append(listed)
-        self.record = self.record.publishing(batch, manifest(len(self.pages) - 1, *listed), self.epoch)
+        page = {"batch": batch} if self.own else manifest(len(self.pages) - 1, *listed)
+        self.record = self.record.publishing(batch, page, self.epoch)
         self.counts = [*self.counts, (batch, self.epoch)]
         self.keep()
 
@@ -56,13 +60,15 @@ class Driven:
         """What a reader of this record finds."""
         if record.manifest is None:
             return []
+        if self.own:
+            return self.counts
         page = self.pages[int(record.manifest["page"]["file"].partition("-")[2])]
         return [publication for publication in page if publication[0] <= record.published]
 
 
-@given(st.lists(st.one_of(st.just("publish"), st.just("epoch"), st.integers(0, 50)), max_size=40))
-def test_whatever_is_restored_lists_what_was_published_then(acts: list[Any]) -> None:
-    job = Driven()
+@given(st.booleans(), st.lists(st.one_of(st.just("publish"), st.just("epoch"), st.integers(0, 50)), max_size=40))
+def test_whatever_is_restored_lists_what_was_published_then(own: bool, acts: list[Any]) -> None:
+    job = Driven(own)
     job.keep()
     restores = 0
     for act in acts:

@@ -18,7 +18,6 @@ from milepost.spark.pointer import JobPointer
 from milepost.spark.publishing import BatchContext, Publisher, evaluate
 from milepost.spark.recovery import WORRYING_ENTRIES, JobRecovery
 from milepost.spark.tree import CheckpointTree
-from milepost.timeline import restored_under
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -147,6 +146,4 @@ class ExactlyOnce:
     def _context(self, batch: int) -> BatchContext:
         record = self.pointer.record
         attempt = record.entries if record.entered == batch else 1
-        return BatchContext(
-            batch, self.pointer.store.epoch, attempt, record.job, record.manifest, restored_under(record.timeline)
-        )
+        return BatchContext(batch, self.pointer.store.epoch, attempt, record.job, record.manifest, record.timeline)

@@ -17,6 +17,7 @@ from py4j.protocol import Py4JError
 from milepost.errors import UnsafeQuery
 from milepost.job_record import JobRecord, published_by_files
 from milepost.spark.driver.calls import describe
+from milepost.timeline import UNRESTORED, Timeline, restored_under
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,8 +49,8 @@ class BatchContext:
     attempt: int
     job: str
     previous_manifest: Any = None
-    restored_under: int = 0
-    """The epoch under which the job was last restored to an earlier batch; 0 if it never was."""
+    timeline: Timeline = UNRESTORED
+    """Which publications of the job count after restores took it back to earlier batches (`milepost.timeline`)."""
 
     @property
     def txnAppId(self) -> str:
@@ -58,7 +59,8 @@ class BatchContext:
         The id belongs to the job, not to a driver or an epoch. After a restore of the job it is another one: batches
         whose numbers a sink has seen before the restore are then published anew.
         """
-        return f"milepost-{self.job}" + (f"-{self.restored_under}" if self.restored_under else "")
+        restored = restored_under(self.timeline)
+        return f"milepost-{self.job}" + (f"-{restored}" if restored else "")
 
     @property
     def txnVersion(self) -> int:

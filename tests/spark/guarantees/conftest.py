@@ -13,6 +13,7 @@ import pytest
 
 from testbed.kafka import KafkaServer
 from testbed.maven import jars
+from testbed.postgresql import PostgresqlAbsent, PostgresqlServer, postgresql
 from testbed.server import ServerProcess
 from tests.spark.clusters.topics import Topics
 from tests.spark.guarantees.gate import Gate, gate
@@ -35,6 +36,16 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
 
 
 @pytest.fixture(scope="package")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresqlServer]:
+    """PostgreSQL, for one trial."""
+    try:
+        with postgresql(tmp_path_factory.mktemp("postgresql"), uuid.uuid4().hex) as running:
+            yield running
+    except PostgresqlAbsent as absent:
+        pytest.skip(str(absent))
+
+
+@pytest.fixture(scope="package")
 def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The compiled Java: what holds tasks, and the job that a user submits."""
     home = os.environ.get("JAVA_HOME")
@@ -49,8 +60,9 @@ def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="package")
 def extra_jars(jar: Path) -> str:
-    """What Spark needs for Kafka and for tasks that stand still, for ``spark.jars``."""
-    return ",".join([str(jar), *map(str, sorted(jars("spark-kafka").glob("*.jar")))])
+    """What Spark needs for Kafka, PostgreSQL and tasks that stand still, for ``spark.jars``."""
+    fetched = [path for name in ("spark-kafka", "postgresql") for path in sorted(jars(name).glob("*.jar"))]
+    return ",".join(map(str, [jar, *fetched]))
 
 
 @pytest.fixture(scope="package")

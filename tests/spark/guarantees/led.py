@@ -14,7 +14,7 @@ from tests.spark.guarantees.program import Setup
 from tests.spark.under_test.process import Driver
 
 _PROGRAM = "tests.spark.guarantees.program"
-PROTECTED = ("files", "once")
+PROTECTED = ("files", "once", "jdbc")
 
 
 def counting(asked: Ask) -> bool:
@@ -27,7 +27,14 @@ class Led:
     """One such trial. ``ends`` is how the queries of the driver that came too late have ended."""
 
     def __init__(
-        self, job: str, outputs: Outputs, gate: Gate, sinks: tuple[str, ...], java_options: str, jars: str
+        self,
+        job: str,
+        outputs: Outputs,
+        gate: Gate,
+        sinks: tuple[str, ...],
+        java_options: str,
+        jars: str,
+        database: str = "",
     ) -> None:
         outputs = replace(outputs, tree=f"webhdfs://{gate.address}/jobs/{job}-tree/tree")  # of the job that writes it
         self.job, self.outputs, self.gate = job, outputs, gate
@@ -44,6 +51,7 @@ class Led:
             java_options=java_options,
             jars=jars,
             go=str(outputs.directory / "go"),
+            database=database,
         )
 
     def go(self) -> None:

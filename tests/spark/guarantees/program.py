@@ -21,6 +21,7 @@ from pyspark.errors import StreamingQueryException
 import milepost.spark
 from milepost.errors import MilepostError
 from milepost.spark import BatchContext, Job
+from milepost.spark.sinks.jdbc import JdbcTable
 from tests.spark.guarantees.outputs import KEYS, held
 from tests.spark.under_test import hooks
 from tests.spark.under_test.program import Events, spark_session
@@ -37,6 +38,8 @@ _LOOK_SECONDS = 0.5
 @dataclass(frozen=True)
 class Setup:
     """Jobs ``job``-SINK, which read and write in ``directory``, and write into ``tree`` and the topic ``target``.
+
+    The sink ``jdbc`` writes into a table of ``database``.
 
     With ``source`` they read that topic instead, in real-time mode, until they are stopped.
     """
@@ -55,6 +58,7 @@ class Setup:
     on: str = ""
     ttl: float = 24.0
     source: str = ""
+    database: str = ""
 
     def encode(self) -> str:
         return json.dumps(asdict(self))
@@ -140,6 +144,8 @@ def led_into(frame: DataFrame, sink: str, setup: Setup, job: Job) -> DataStreamW
         return frame.writeStream.foreachBatch(job.files(f"{setup.directory}/files"))
     if sink == "once":
         return frame.writeStream.foreachBatch(job.exactlyOnce(inserting(f"{setup.directory}/once")))
+    if sink == "jdbc":
+        return frame.writeStream.foreachBatch(job.exactlyOnce(JdbcTable(setup.database, "numbers")))
     return into(frame, sink, setup)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import milepost.spark
+from testbed.postgresql import PostgresqlServer
 from tests.spark.guarantees.gate import Gate
 from tests.spark.guarantees.led import Led
 from tests.spark.guarantees.outputs import ROWS, Outputs, Repeated, repeated
@@ -19,13 +20,20 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-SINKS = ("files", "once", "parquet", "tree", "kafka", "foreach")
+SINKS = ("files", "once", "jdbc", "parquet", "tree", "kafka", "foreach")
 
 
 @pytest.fixture(scope="module")
-def trial(begin: Callable[[str], tuple[str, Outputs]], guarded: Gate, java_options: str, extra_jars: str) -> Led:
+def trial(
+    begin: Callable[[str], tuple[str, Outputs]],
+    guarded: Gate,
+    java_options: str,
+    extra_jars: str,
+    database: PostgresqlServer,
+) -> Led:
     """The trial, once for all cells."""
-    led = Led(*begin("python"), guarded, SINKS, java_options, extra_jars)
+    account = "&".join(f"{name}={value}" for name, value in database.properties.items())
+    led = Led(*begin("python"), guarded, SINKS, java_options, extra_jars, f"{database.url}?{account}")
     led.go()
     return led
 
@@ -42,6 +50,12 @@ def test_job_exactly_once_is_exact_where_the_sink_compares_the_batch(trial: Led)
         found = Counter[int](value for (value,) in database.execute("SELECT v FROM numbers"))
     assert repeated(found) == Repeated(0, 0)
     assert trial.refused("once"), trial.ends
+
+
+def test_a_table_of_the_jdbc_sink_is_exact(trial: Led, database: PostgresqlServer) -> None:
+    found = Counter[int](int(value) for (value,) in database.query("SELECT v FROM numbers"))
+    assert repeated(found) == Repeated(0, 0)
+    assert trial.refused("jdbc"), trial.ends
 
 
 def test_parquet_files_on_a_directory_are_exact(trial: Led, spark: SparkSession) -> None:
