@@ -6,14 +6,16 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
+import milepost
 from testbed.server import ServerProcess
 from tests.page.screen import Screen
 
 READER = "r" * 20
+DRIVER = "d" * 20
 
 
 def test_the_page_asks_for_a_token_and_keeps_it_in_its_tab(screen: Screen, tmp_path: Path) -> None:
-    (tmp_path / "tokens").write_text(f"reader {READER} read-only\n")
+    (tmp_path / "tokens").write_text(f"reader {READER} read-only\ndriver {DRIVER} writer=flights\n")
     with ServerProcess(tmp_path, "--token-file", str(tmp_path / "tokens")) as server:
         page = screen.page
         page.goto(f"{server.start().url}/#/replicas")
@@ -36,6 +38,13 @@ def test_the_page_asks_for_a_token_and_keeps_it_in_its_tab(screen: Screen, tmp_p
         assert not any(READER in each for each in screen.asked)
         page.reload()
         expect(screen.live().row("Role")).to_contain_text("leader")
+
+        with milepost.Client(server.url, token=DRIVER) as client, client.session() as session:
+            session.store("flights").campaign()
+            page.goto(f"{server.url}/#/jobs/flights")
+            expect(screen.live().part("Who leads")).to_contain_text("epoch 1")
+            expect(page.get_by_role("button", name="End its session")).to_have_count(0)
+        page.goto(f"{server.url}/#/replicas")
 
         other = page.context.new_page()
         other.goto(server.url)

@@ -6,7 +6,18 @@ import { make, onMorph } from "./dom.js";
 const NAME = "[A-Za-z0-9_\\-][A-Za-z0-9._\\-]{0,199}";
 const store = (job, rest) => `v1/stores/${encodeURIComponent(job.job)}/${rest}`;
 const savepoint = (job, name) => store(job, `tree/savepoints/${encodeURIComponent(name)}`);
+const jobPath = (job, rest) => `v1/jobs/${encodeURIComponent(job.job)}/${rest}`;
+const knowsWishes = (job) => job.wish !== undefined; // a leader of an older release does not
+const isStopped = (job) => job.state === "stopping" || job.state === "stopped";
+const SAVEPOINT = { name: "savepoint", label: "Name of the savepoint", pattern: NAME };
+const REASON = { name: "reason", label: "Reason, for others to read (may stay empty)", pattern: ".{0,200}", optional: true };
 const whoLeads = (job) => job.holder || job.session;
+
+/** The command for a shell. Names have no character that a shell takes otherwise, but may look like an option. */
+function command(verb, words, options = "") {
+  const named = words.join(" ");
+  return words.some((word) => word.startsWith("-")) ? `milepost jobs ${verb}${options} -- ${named}` : `milepost jobs ${verb} ${named}${options}`;
+}
 
 /**
  * `of`: what it acts on. `label` of the button, `title` of the dialog, `says` what it does, sentence by sentence.
@@ -16,16 +27,60 @@ const whoLeads = (job) => job.holder || job.session;
  */
 const ACTS = [
   {
+    id: "hand-over",
+    of: "job",
+    label: "Hand over",
+    title: (job) => `Hand ${job.job} over to a standby`,
+    offered: (job) => knowsWishes(job) && job.state === "led" && job.standbyCount > 0,
+    says: (job) => [
+      `Asks ${whoLeads(job)} to finish the batch that it publishes and to resign. Then ${job.standbys[0]?.holder || "the first standby"} leads at once, and runs no batch again.`,
+      "The driver that resigned ends, as by SIGTERM.",
+    ],
+    fields: () => [REASON],
+    request: (job, { reason }) => ({ method: "POST", path: jobPath(job, "hand-over"), body: { epoch: job.epoch, who: "console", reason } }),
+    done: (job) => `${whoLeads(job)} is asked to hand over. The page shows when the next driver leads.`,
+  },
+  {
+    id: "stop",
+    of: "job",
+    label: "Stop",
+    danger: true,
+    title: (job) => `Stop ${job.job}`,
+    offered: (job) => knowsWishes(job) && !isStopped(job),
+    typed: (job) => job.job,
+    says: (job) => [
+      job.session ? `Asks ${whoLeads(job)} to finish the batch that it publishes, to resign and to end.` : "No driver leads now.",
+      "From then on no driver may lead until the job is started again: standbys wait.",
+      "With the name of a savepoint, the state after the last batch is kept under it.",
+    ],
+    fields: () => [{ ...SAVEPOINT, label: "Savepoint (may stay empty)", optional: true }, REASON],
+    request: (job, { savepoint: name, reason }) => ({ method: "POST", path: jobPath(job, "stop"), body: { who: "console", reason, ...(name ? { savepoint: name } : {}) } }),
+    done: (job) => (job.session ? `${whoLeads(job)} is asked to stop. The page shows when it has.` : `${job.job} is stopped.`),
+  },
+  {
+    id: "start",
+    of: "job",
+    label: "Start",
+    title: (job) => `Start ${job.job}`,
+    offered: isStopped,
+    says: (job) => [
+      "Takes the stop back: the next epoch is granted again.",
+      job.standbyCount > 0 ? `${job.standbys[0]?.holder || "The first standby"} leads at once.` : "No driver waits: start one. The service starts no process.",
+    ],
+    request: (job) => ({ method: "POST", path: jobPath(job, "start"), body: { who: "console" } }),
+    done: (job) => `${job.job} is started.`,
+  },
+  {
     id: "make-savepoint",
     of: "job",
     label: "Make a savepoint",
     title: (job) => `Make a savepoint of ${job.job}`,
     offered: (job) => job.batch !== null,
     says: (job) => [
-      `Keeps the newest snapshot, batch ${job.batch.batch}, under a name, until the savepoint is dropped.`,
+      `Keeps the newest snapshot, batch ${job.batch.batch} or what came since, under a name, until the savepoint is dropped.`,
       "The driver goes on, and notices nothing. At most 64 savepoints of a job are kept.",
     ],
-    fields: () => [{ name: "savepoint", label: "Name of the savepoint", pattern: NAME }],
+    fields: () => [SAVEPOINT],
     request: (job, { savepoint: name }) => ({ method: "PUT", path: savepoint(job, name), body: { revision: 0 }, session: true }),
     done: (job, { savepoint: name }) => `The savepoint ${name} is made.`,
   },
@@ -40,7 +95,7 @@ const ACTS = [
     says: (job) => [
       `${whoLeads(job)} loses epoch ${job.epoch} at once: each of its later writes is refused, and the batch that it runs now is not committed.`,
       job.standbyCount > 0 ? "The first standby is granted the next epoch, and runs that batch again." : "No standby waits: the job stands still until a driver is started.",
-      "Use it for a driver that hangs and does not stop. To stop one in order, send it SIGTERM.",
+      "Use it for a driver that hangs and does not stop. To stop one in order, use Stop, or send it SIGTERM.",
     ],
     request: (job) => ({ method: "DELETE", path: `v1/sessions/${encodeURIComponent(job.session)}` }),
     done: (job) => `The session of ${whoLeads(job)} is ended.`,
@@ -56,10 +111,10 @@ const ACTS = [
       job.session ? `${whoLeads(job)} leads: stop it in order first. The dry run may be done at any time.` : "No driver leads, so it can be done now.",
     ],
     commands: (job) => {
-      const point = job.point.name ?? `@${job.point.revision}`;
+      const words = [job.job, job.point.name ?? `@${job.point.revision}`];
       return [
-        ["What it would do, without doing it", `milepost jobs restore ${job.job} ${point} --dry-run`],
-        ["Do it", `milepost jobs restore ${job.job} ${point}`],
+        ["What it would do, without doing it", command("restore", words, " --dry-run")],
+        ["Do it", command("restore", words)],
       ];
     },
   },
@@ -70,7 +125,7 @@ const ACTS = [
     title: (job) => `Keep batch ${job.point.batch} of ${job.job} as a savepoint`,
     offered: () => true,
     says: (job) => [`Keeps the snapshot at revision ${job.point.revision} under a name, until the savepoint is dropped. The driver goes on.`],
-    fields: () => [{ name: "savepoint", label: "Name of the savepoint", pattern: NAME }],
+    fields: () => [SAVEPOINT],
     request: (job, { savepoint: name }) => ({ method: "PUT", path: savepoint(job, name), body: { revision: job.point.revision }, session: true }),
     done: (job, { savepoint: name }) => `Batch ${job.point.batch} is kept as ${name}.`,
   },
@@ -100,8 +155,38 @@ const ACTS = [
       job.session ? `${whoLeads(job)} leads: stop it in order first. The dry run may be done at any time.` : "No driver leads, so it can be done now.",
     ],
     commands: (job) => [
-      ["What it would do, without doing it (for 7 partitions)", `milepost jobs rescale ${job.job} 7 --dry-run`],
-      ["Do it", `milepost jobs rescale ${job.job} 7`],
+      ["What it would do, without doing it (for 7 partitions)", command("rescale", [job.job, "7"], " --dry-run")],
+      ["Do it", command("rescale", [job.job, "7"])],
+    ],
+  },
+  {
+    id: "clone",
+    of: "job",
+    label: "Clone…",
+    title: (job) => `Clone ${job.job}, to try a fix on a copy`,
+    offered: (job) => job.batch !== null,
+    says: (job) => [
+      "Copies the files, the job record and managed state of the newest snapshot into a job of its own, in one commit. The original is only read, and its driver goes on.",
+    ],
+    commands: (job) => [
+      ["What it would do, without doing it", command("clone", [job.job, `${job.job}-copy`], " --dry-run")],
+      ["Do it", command("clone", [job.job, `${job.job}-copy`])],
+    ],
+  },
+  {
+    id: "drop",
+    of: "job",
+    label: "Drop…",
+    danger: true,
+    title: (job) => `Drop ${job.job}`,
+    offered: (job) => !job.session,
+    says: () => [
+      "Deletes the files, the job record, managed state, the other handles, snapshots and savepoints in one commit. It cannot be undone: make a backup first.",
+      "The second command asks for the name of the job.",
+    ],
+    commands: (job) => [
+      ["What goes, without doing it", command("drop", [job.job], " --dry-run")],
+      ["Do it", command("drop", [job.job])],
     ],
   },
   {

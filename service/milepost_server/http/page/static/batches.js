@@ -1,5 +1,8 @@
 // What a history says of batches: the intervals between them, gaps, replays, and what a take-over or a restore meant.
 
+/** How an epoch ends whose driver stopped in order. */
+export const IN_ORDER = ["resigned", "stopped", "handed-over"];
+
 const GAP_TIMES = 5; // as often the usual interval
 const GAP_SECONDS = 30;
 
@@ -74,7 +77,7 @@ export function figuresOf(episodes) {
   const undone = episodes.filter(({ entry }) => entry?.kind === "rolled-back");
   return {
     takeovers: granted.length,
-    unplanned: granted.filter(({ leaderless }) => leaderless.how !== "resigned").length,
+    unplanned: granted.filter(({ leaderless }) => !IN_ORDER.includes(leaderless.how)).length,
     longestWithout: Math.max(0, ...granted.map(({ leaderless }) => leaderless.seconds)),
     replayed: episodes.filter(({ replay }) => replay).reduce((sum, { count }) => sum + count, 0),
     restores: undone.length,

@@ -2,24 +2,26 @@
 
 import { draw, hint, make } from "./dom.js";
 import { count, moment, spacing } from "./format.js";
-import { isGap } from "./batches.js";
+import { IN_ORDER, isGap } from "./batches.js";
 
 const EPOCH_COLOURS = 6;
 const BARS = 60;
 const WIDTH = 1000;
+const TALLEST = 6; // usual intervals
 
 /** The class that colours what an epoch did; neighbouring epochs differ. */
 export function colourOf(epoch) {
   return epoch === null || epoch === undefined ? "epoch-none" : `epoch-${epoch % EPOCH_COLOURS}`;
 }
 
-/** Draw the last intervals of a query as bars; the tallest is the longest one. */
+/** Draw the last intervals of a query as bars. One that is much longer than usual is cut off, so that the others show. */
 export function intervals(query) {
   const bars = query.intervals.slice(-BARS);
   const longest = Math.max(...bars.map(({ seconds }) => seconds), 0.001);
+  const top = query.usual > 0 ? Math.min(longest, TALLEST * query.usual) : longest;
   const pitch = WIDTH / Math.max(bars.length, 20);
   const drawn = bars.map(({ seconds, batch, epoch, replay }, index) => {
-    const height = Math.max(3, (seconds / longest) * 96);
+    const height = Math.max(3, Math.min(1, seconds / top) * 96);
     const marks = `${colourOf(epoch)}${isGap(seconds, query.usual) ? " gap" : ""}${replay ? " replay" : ""}`;
     return draw(
       "rect",
@@ -27,7 +29,7 @@ export function intervals(query) {
       hint(`batch ${batch}: ${spacing(seconds)} after the one before${replay ? ", committed again" : ""}`),
     );
   });
-  const usual = query.usual === null ? null : 100 - Math.max(3, (query.usual / longest) * 96);
+  const usual = query.usual === null ? null : 100 - Math.max(3, (query.usual / top) * 96);
   return draw(
     "svg",
     {
@@ -104,7 +106,7 @@ const MARKS = {
 };
 
 function mark(entry, x) {
-  if (entry.kind === "epoch-ended" && entry.how === "resigned") return null;
+  if (entry.kind === "epoch-ended" && IN_ORDER.includes(entry.how)) return null;
   return draw("rect", { class: `mark-${MARKS[entry.kind]}`, x: x(Date.parse(entry.at)) - 2, y: 4, width: 4, height: 84 }, hint(entry.kind));
 }
 

@@ -13,8 +13,8 @@ export function openDialog(act, subject, changed) {
   const cancel = make("button", { type: "button", "data-key": "cancel" }, act.commands ? "Close" : "Cancel");
   const send = act.commands ? null : make("button", { type: "submit", class: act.danger ? "danger" : "primary" }, act.label.replace("…", ""));
   const typed = act.typed?.(subject) ?? null;
-  const fields = (act.fields?.(subject) ?? []).map(({ name, label, pattern }) =>
-    make("label", {}, label, make("input", { name, required: true, pattern, autocomplete: "off", spellcheck: "false" })),
+  const fields = (act.fields?.(subject) ?? []).map(({ name, label, pattern, optional }) =>
+    make("label", {}, label, make("input", { name, required: !optional, pattern, autocomplete: "off", spellcheck: "false" })),
   );
   const confirm =
     typed === null ? null : make("label", {}, make("span", {}, "Type ", make("code", {}, typed), " to confirm"), make("input", { name: "confirm", required: true, autocomplete: "off", spellcheck: "false" }));
@@ -54,7 +54,7 @@ export function openDialog(act, subject, changed) {
       cancel.textContent = "Close";
       cancel.focus();
     } else if (end.kind === "refused") {
-      show("refused", `Refused, and nothing was changed: ${end.detail}`);
+      show("refused", attempt.number > 1 ? `Refused this time: ${end.detail}. An earlier try may have been done: look at the page.` : `Refused, and nothing was changed: ${end.detail}`);
       attempt.key = keyOfRequest();
       attempt.number = 0;
       for (const input of form.querySelectorAll("input")) input.readOnly = false;

@@ -2,7 +2,7 @@
 
 import { link, make } from "./dom.js";
 import { age, count, moment, spacing, span } from "./format.js";
-import { episodesOf, figuresOf, undoneBy } from "./batches.js";
+import { IN_ORDER, episodesOf, figuresOf, undoneBy } from "./batches.js";
 import { colourOf, timeline } from "./charts.js";
 import { hashOfJob } from "./router.js";
 
@@ -13,10 +13,14 @@ const FEW = 12; // episodes in the list, until all are wanted
 
 const HOW = {
   resigned: "resigned in order",
+  stopped: "resigned in order, since a person asked it to stop",
+  "handed-over": "resigned in order, since a person asked it to hand over",
   "session-expired": "was lost: no keepalive came in time, so it was killed, froze or was cut off",
   "session-ended": "ended: its session was ended by a request",
   superseded: "ended, and the history does not know how",
 };
+
+const ASKED = { "stop-requested": "Asked to stop", "hand-over-requested": "Asked to hand over", started: "Started" };
 
 /** The part of a job's page that says what became of it. `shown` is the newest page of its history. */
 export function historyOf(shown, route, now) {
@@ -55,14 +59,14 @@ function ranges(route, range) {
 
 function figures(found, entries, now) {
   const figure = (value, text, bad = false) => make("div", { class: `figure${bad ? " bad" : ""}`, "data-key": text }, make("dt", {}, text), make("dd", {}, value));
-  const lost = found.unplanned === 0 ? "" : `, ${found.unplanned} unplanned`;
+  const lost = found.unplanned === 0 ? "" : ` (${found.unplanned} unplanned)`;
   return make(
     "dl",
     { class: "figures", "aria-label": `Since ${moment(Date.parse(entries.at(-1).at), now)}` },
     figure(`${found.takeovers}${lost}`, found.takeovers === 1 ? "take-over" : "take-overs"),
     figure(found.takeovers === 0 ? "–" : spacing(found.longestWithout), "longest without a driver"),
     figure(String(found.replayed), "batches committed again"),
-    figure(found.restores === 0 ? "0" : `${found.restores}, ${count(found.undone, "batch", "batches")} undone`, found.restores === 1 ? "restore" : "restores"),
+    figure(found.restores === 0 ? "0" : `${found.restores} (${count(found.undone, "batch", "batches")} undone)`, found.restores === 1 ? "restore" : "restores"),
   );
 }
 
@@ -110,10 +114,14 @@ function entryLine({ entry, leaderless }, now) {
     }
     case "epoch-ended":
       return [
-        entry.how === "resigned" ? "resigned" : "lost",
+        IN_ORDER.includes(entry.how) ? "resigned" : "lost",
         [make("strong", {}, who), ` ${HOW[entry.how] ?? `ended: ${entry.how}`}${entry.by ? `, by ${entry.by}` : ""}`],
         `epoch ${entry.epoch}${entry.since ? `, held for ${span((Date.parse(entry.at) - Date.parse(entry.since)) / 1000)}` : ""}`,
       ];
+    case "stop-requested":
+    case "hand-over-requested":
+    case "started":
+      return ["asked", [make("strong", {}, ASKED[entry.kind]), by], [entry.reason, entry.savepoint ? `with the savepoint ${entry.savepoint}` : ""].filter(Boolean).join(", ") || null];
     case "savepoint-made":
       return ["savepoint", ["Savepoint ", make("strong", {}, entry.savepoint), ` made of batch ${entry.batch}${by}`], null];
     case "savepoint-dropped":
@@ -125,6 +133,8 @@ function entryLine({ entry, leaderless }, now) {
     }
     case "cloned":
       return ["savepoint", `Cloned from ${typeof entry.source === "string" ? entry.source : (entry.source?.job ?? "another job")}`, null];
+    case "dropped":
+      return ["lost", [make("strong", {}, "Dropped"), by], null];
     default:
       return ["other", [entry.kind, " ", age(entry.at, now)], null];
   }

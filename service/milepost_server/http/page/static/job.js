@@ -54,6 +54,7 @@ export function render({ job, history, mayAct }, status, route) {
   return [
     make("p", { class: "lead", "data-key": "lead" }, sentence(job, now)),
     ...damage,
+    job.wish ? make("p", { class: "notice quiet-job", "data-key": "wish" }, wishSentence(job.wish, now)) : null,
     stateOf(job, now) === "quiet" ? make("p", { class: "notice quiet-job", "data-key": "quiet" }, quietSentence(job, now)) : null,
     make(
       "div",
@@ -77,11 +78,22 @@ function sentence(job, now) {
   const last = job.batch === null ? ["No batch is kept here."] : ["The last checkpoint is batch ", make("strong", {}, job.batch.batch.toLocaleString("en")), ", ", age(job.batch.taken, now), "."];
   const who = {
     led: ["Led by ", make("strong", {}, job.holder || job.session), " for ", lasting(job.since, now), ". "],
-    lost: [`The driver of epoch ${job.epoch} was lost, and no driver leads. `],
+    lost: [`The driver of epoch ${job.epoch} is gone: its session ended before it resigned, and no driver leads. `],
+    stopping: [make("strong", {}, job.holder || job.session), " leads, and is asked to stop. "],
+    stopped: ["A person stopped the job: no driver may lead until it is started. "],
     resigned: [`The driver of epoch ${job.epoch} stopped in order, and no driver leads. `],
+    dropped: ["The job was dropped: its history is what is left. "],
     new: ["No driver ever led. "],
   }[job.state] ?? [`State: ${job.state}. `];
   return [...who, ...last];
+}
+
+/** What a person asked of the job, who it was, when and why. */
+function wishSentence(wish, now) {
+  const what = wish.kind === "stop" ? "stop the job" : `hand over epoch ${wish.epoch}`;
+  const who = wish.who || wish.by || "A client";
+  const savepoint = wish.savepoint ? ` A savepoint ${wish.savepoint} is made of its last batch.` : "";
+  return [make("strong", {}, who), ` asked to ${what}, `, age(wish.at, now), wish.reason ? `: ${wish.reason}.` : ".", savepoint];
 }
 
 function facts(pairs) {
@@ -121,9 +133,11 @@ function leader(job, now) {
 function standbys(job, now) {
   const number = job.standbyCount;
   const aside = number === 0 ? null : make("span", { class: "epoch" }, String(number));
-  if (number === 0) return card("standbys", "Standbys", aside, make("p", { class: "quiet" }, "No driver waits. If the leading one is lost, the job stands still until another is started."));
+  if (number === 0) return card("standbys", "Standbys", aside, make("p", { class: "quiet" }, job.session ? "No driver waits. If the leading one is lost, the job stands still until another is started." : "No driver waits: the job stands still until one is started."));
   const why =
-    job.state === "led"
+    job.state === "stopped"
+      ? "They wait because a person stopped the job. The first is granted the next epoch as soon as it is started."
+      : job.session
       ? `They wait because ${job.holder || job.session} holds epoch ${job.epoch} and keeps its session alive. The first is granted the next epoch at once if that driver stops in order, and after at most ${span(job.expires_in)} if it is killed.`
       : "The first is being granted the epoch.";
   const shown = job.standbys.map((each) =>

@@ -6,21 +6,26 @@ import { spacing, span } from "./format.js";
 const QUIET_AFTER = 60; // seconds
 const QUIET_BATCHES = 10; // how many usual intervals
 
+const CAN_BE_GRANTED = ["lost", "resigned", "new"];
+
 /** The states in the order in which they want attention: the key names the colour. */
 export const STATES = {
   damaged: { word: "Damaged", says: "A record of the store cannot be read." },
   lost: { word: "Lost", says: "The driver's session ended before it resigned, and no driver leads." },
   standing: { word: "Standing by", says: "No driver leads, and one waits to be granted the epoch." },
   quiet: { word: "Quiet", says: "A driver leads, and no batch came for much longer than usual." },
+  stopping: { word: "Stopping", says: "A person asked the driver to stop, and it still leads." },
   led: { word: "Led", says: "A driver holds the epoch." },
-  resigned: { word: "Stopped", says: "The driver resigned in order, and no driver leads." },
+  stopped: { word: "Stopped", says: "A person stopped the job: no driver may lead until it is started." },
+  resigned: { word: "Resigned", says: "The driver stopped in order, and no driver leads." },
+  dropped: { word: "Dropped", says: "The job was deleted; its history and the number of its epoch stay." },
   new: { word: "New", says: "No driver ever led." },
 };
 
 /** Return the key of a job's state: one of STATES, or what the service called it. */
 export function stateOf(job, now) {
   if (job.state === "led") return isQuiet(job, now) ? "quiet" : "led";
-  if (job.state !== "damaged" && job.standbyCount > 0) return "standing";
+  if (job.standbyCount > 0 && CAN_BE_GRANTED.includes(job.state)) return "standing";
   return job.state;
 }
 

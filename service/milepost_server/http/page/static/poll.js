@@ -13,6 +13,7 @@ export class Poller {
     this.state = { data: null, at: null, error: null, since: null, next: null };
     this.failures = 0;
     this.slow = false;
+    this.again = false;
     this.asked = -Infinity;
     this.timer = null;
     this.running = null;
@@ -33,7 +34,11 @@ export class Poller {
 
   /** Ask soon, since something changed; many changes in a row make few requests. */
   soon() {
-    if (document.hidden || this.running !== null) return;
+    if (document.hidden) return;
+    if (this.running !== null) {
+      this.again = true; // what is being loaded may be from before the change
+      return;
+    }
     clearTimeout(this.timer);
     const wait = this.asked + AT_MOST_EVERY - Date.now();
     if (wait <= 0) this.now();
@@ -56,6 +61,7 @@ export class Poller {
   async once() {
     const running = (this.running = new AbortController());
     this.asked = Date.now();
+    this.again = false;
     let wait = null;
     try {
       const data = await this.load(running.signal);
@@ -73,5 +79,6 @@ export class Poller {
     this.running = null;
     this.changed();
     this.timer = setTimeout(() => this.now(), wait ?? this.interval);
+    if (this.again && wait === null) this.soon();
   }
 }
