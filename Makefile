@@ -99,7 +99,7 @@ tier :=
 .PHONY: test
 test: $(ready) ## What must hold before a change goes in, in a few minutes; test-all is what CI runs
 	@$(MAKE) --jobs lint types floors first
-	@echo "Passed. Not part of it: make test-all, with all other tests that CI runs; and simulate, corrupt, test-spark-full, test-stateful-full, test-spark-points, test-kill, test-slow, explore, fuzz, model."
+	@echo "Passed. Not part of it: make test-all, with all other tests that CI runs; and simulate, corrupt, test-spark-full, test-stateful-full, test-spark-points, test-kill, test-killed, test-watches, test-slow, explore, fuzz, model."
 
 .PHONY: first
 first: $(ready)
@@ -137,7 +137,7 @@ test-all: $(ready) ## All that CI runs: everything but what has a size of its ow
 	part 20 test-cluster; \
 	part 18 test-kubernetes; \
 	if [ $${#late[@]} -gt 0 ]; then echo "Too late to begin these, so they did not run: $${late[*]}"; fi; \
-	echo "Passed. Not part of it: make simulate, corrupt, test-spark-full, test-stateful-full, test-spark-points, test-kill, test-slow, explore, fuzz, model."
+	echo "Passed. Not part of it: make simulate, corrupt, test-spark-full, test-stateful-full, test-spark-points, test-kill, test-killed, test-watches, test-slow, explore, fuzz, model."
 
 .PHONY: lint
 lint: $(ready) ## Style and likely mistakes
@@ -207,6 +207,18 @@ test-spark-points: $(ready) ## Interrupt Spark drivers at each step 54 times ove
 	@$(with_java) MILEPOST_SPARK_ROUNDS=$${MILEPOST_SPARK_ROUNDS:-full} $(pytest) --numprocesses 2 --dist load \
 		--timeout 7200 -rP tests/spark/trials/test_interruptions.py tests/spark/trials/test_elsewhere.py $(ARGS)
 
+.PHONY: test-killed
+test-killed: ROUNDS = 20
+test-killed: $(ready) ## Kill the caller and the service, 20 times each, during restores of jobs (ROUNDS=, SEED=)
+	@MILEPOST_KILLED_ROUNDS=$(ROUNDS) MILEPOST_KILLED_SEED=$(SEED) $(pytest) --timeout 7200 -s \
+		tests/client/test_killed_restores.py $(ARGS)
+
+.PHONY: test-watches
+test-watches: ROUNDS = 50
+test-watches: $(ready) ## End 50 leaders on each pointer store, and check that watches miss, double and reorder nothing (ROUNDS=, SEED=)
+	@tools/kubernetes/build etcd kube-apiserver >/dev/null || [ $$? = 3 ]
+	@$(with_java) $(python) -m tests.system.watches --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
+
 .PHONY: test-kill
 test-kill: $(ready) ## Kill the server at 200 random points
 	@MILEPOST_KILL_POINTS=200 $(pytest) --timeout 7200 -s tests/system/crash $(ARGS)
@@ -255,6 +267,10 @@ bench-published: $(ready) ## What reading takes from an output of 20,000 batches
 .PHONY: bench-seeks
 bench-seeks: $(ready) ## What queries on one large Parquet file take from S3, as multiples of the file's bytes
 	@$(with_java) $(python) -m benchmarks.seeks $(ARGS)
+
+.PHONY: bench-savepoints
+bench-savepoints: $(ready) ## What a savepoint of 300 MB of state costs: requests at S3, time, and the batches beside it, as ratios
+	@$(python) -m benchmarks.savepoints $(ARGS)
 
 .PHONY: bench-failover
 bench-failover: $(ready) ## Kill, stop and pause leaders, 20 rounds of each, and print how long writes waited

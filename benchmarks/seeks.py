@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 COLUMNS = 10
 _BUCKET = "seeks"
 _PIECE = 65536
-_ASKED = re.compile(rb"^(GET|HEAD) \S+ HTTP/1\.1\r\n", re.MULTILINE)
+_ASKED = re.compile(rb"^(GET|HEAD|PUT|POST|DELETE) \S+ HTTP/1\.1\r\n", re.MULTILINE)
 _RANGE = re.compile(rb"\r\nrange: bytes=(\d+)-(\d*)", re.IGNORECASE)
 
 QUERIES: Mapping[str, Callable[[DataFrame], object]] = {
