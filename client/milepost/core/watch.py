@@ -23,6 +23,8 @@ from milepost.wire import MAX_PAGE, Header
 
 _HANDLES: Final = frozenset({"added", "replaced", "removed", "cleared"})
 _EPOCHS: Final = frozenset({"epoch-granted", "epoch-ended"})
+_WISHES: Final = {"stop-requested": "stop", "hand-over-requested": "hand-over", "started": ""}
+"""The events about wishes, each with the kind of the wish that counts after it."""
 _LONGEST_PAUSE: Final = 2.0
 LEAST_TO_ASK: Final = 1.0  # the least seconds to spend on a call, however short the rest of the time is
 
@@ -42,6 +44,8 @@ class StoreReading:
     handles: dict[str, Version] = field(default_factory=dict)
     damaged: set[str] = field(default_factory=set)
     epoch: Epoch = field(default_factory=lambda: Epoch(0))
+    wish: tuple[str, int] | None = None
+    """The kind of the wish about the driver, and the epoch that shall end."""
     snapshots: list[Snapshot] = field(default_factory=list)
     savepoints: dict[str, int] = field(default_factory=dict)
     pages: list[tuple[str, int]] = field(default_factory=list)
@@ -68,6 +72,14 @@ class StoreReading:
                 return []
             session = event.data.get("session") if event.type == "epoch-granted" else None
             self.epoch = Epoch(event.epoch or 0, session if isinstance(session, str) else None)
+            if self.wish is not None and self.wish[0] == "hand-over":
+                self.wish = None
+            return [event]
+        if event.type in _WISHES:
+            if event.revision <= self.epoch_revision:
+                return []
+            kind = _WISHES[event.type]
+            self.wish = (kind, event.epoch or 0) if kind else None
             return [event]
         if event.revision <= self.tree_revision:
             return []
@@ -135,6 +147,11 @@ class StoreReading:
             yield _made("epoch-ended", at, epoch=was.epoch, session=was.session, reason="unknown")
         if is_.epoch > was.epoch:
             yield _made("epoch-granted", at, epoch=is_.epoch, session=is_.session)
+        if new.wish is not None and new.wish != self.wish:
+            kind, epoch = new.wish
+            yield _made(f"{kind}-requested", at, epoch=epoch)
+        elif new.wish is None and self.wish is not None and self.wish[0] == "stop":
+            yield _made("started", at)
 
     def _differences_of_tree(self, new: StoreReading) -> Iterator[StoreEvent]:
         at = new.tree_revision
@@ -184,6 +201,8 @@ def read_store(calls: StoreCalls, timeout: float | None = None) -> Operation[Sto
         Request(*calls.at(GET_EPOCH), answers.document(answers.epoch)), timeout=timeout
     )
     found.epoch, found.epoch_revision = epoch.value, _revision(epoch)
+    wish = epoch.value.wish
+    found.wish = None if wish is None else (wish.kind, wish.epoch)
     reader = answers.document(file_answers.kept_snapshots)
     tree = yield from calls.caller.call(Request(*calls.at(GET_SNAPSHOTS), reader), timeout=timeout)
     found.tree_revision = _revision(tree)

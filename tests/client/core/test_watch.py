@@ -50,8 +50,10 @@ def page(revision: int, handles: dict[str, str], following: str | None = None, *
     return answer({"handles": listed, "corrupt": corrupt, "next": following}, milepost_revision=str(revision))
 
 
-def epoch(revision: int, number: int = 0, session: str | None = None) -> Answer:
-    shown = {"epoch": number, "session": session, "holder": session, "since": None}
+def epoch(revision: int, number: int = 0, session: str | None = None, wish: tuple[str, int] | None = None) -> Answer:
+    shown: dict[str, Any] = {"epoch": number, "session": session, "holder": session, "since": None}
+    if wish is not None:
+        shown["wish"] = {"kind": wish[0], "epoch": wish[1], "at": TIME}
     return answer(shown, milepost_revision=str(revision))
 
 
@@ -188,6 +190,32 @@ def test_where_the_history_is_gone_the_difference_is_told() -> None:
     ]
     assert [each.epoch for each in world.emitted if each.type.startswith("epoch")] == [1, 3]
     assert [each for each in world.header("Last-Event-ID") if each] == ["7", "8", "30", "33"]
+
+
+def test_wishes_are_events_and_differences_too() -> None:
+    """A hand-over ends with its epoch without an event of its own, a stop only once the job is started."""
+    world = Watched(
+        page(7, {}),
+        epoch(7, 1, "a"),
+        tree(9),
+        stream(block("8", "hand-over-requested", epoch=1), block("10", "epoch-ended", epoch=1, session="a"), CUT),
+        problem(Code.COMPACTED, revision=30),
+        page(30, {}),
+        epoch(31, 2, None, ("stop", 2)),
+        tree(30),
+        stream(block("31", "stop-requested", epoch=2), block("32"), CUT),
+        problem(Code.COMPACTED, revision=40),
+        *reading(40),
+        stream(block("41", "stop-requested", epoch=0)),
+    )
+    assert [(id_, type_) for id_, type_, *_ in events(world)] == [
+        ("8", "hand-over-requested"),
+        ("10", "epoch-ended"),
+        (None, "epoch-granted"),
+        (None, "stop-requested"),
+        (None, "started"),
+        ("41", "stop-requested"),
+    ]
 
 
 def test_pages_that_were_read_at_different_revisions_are_neither_doubled_nor_left_out() -> None:
