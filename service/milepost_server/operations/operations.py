@@ -120,7 +120,7 @@ def operations_of(replica: Replica, most_watches: int = MOST_WATCHES) -> Operati
         trees=trees,
         uploads=uploads,
         watching=WatchOperations(journal, most_watches),
-        wishes=WishOperations(journal, replica.epoch_queues, submitter),
+        wishes=WishOperations(journal, replica.epoch_queues, replica.leases, submitter),
     )
 
 

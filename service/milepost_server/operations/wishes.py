@@ -8,6 +8,7 @@ from milepost_server.journal import Journal
 from milepost_server.model.requests.wishes import HandOver, StartJob, StopJob
 from milepost_server.operations.handles import store_in
 from milepost_server.replica.epoch_queues import EpochQueues
+from milepost_server.replica.leases import Leases
 from milepost_server.replica.submitter import Reply, Submitter
 from milepost_server.rules.answers import epoch_holder
 
@@ -17,9 +18,10 @@ class WishOperations:
     events of its store.
     """
 
-    def __init__(self, journal: Journal, epoch_queues: EpochQueues, submitter: Submitter) -> None:
+    def __init__(self, journal: Journal, epoch_queues: EpochQueues, leases: Leases, submitter: Submitter) -> None:
         self._journal = journal
         self._epoch_queues = epoch_queues
+        self._leases = leases
         self._submitter = submitter
 
     async def stop(self, request: StopJob) -> Reply:
@@ -33,13 +35,20 @@ class WishOperations:
     async def hand_over(self, request: HandOver, *, force: bool) -> Reply:
         """Ask the driver to resign, so that a standby leads.
 
-        Raises a ``not-exist`` problem if a driver leads and none stands by, unless ``force``; and the problems of
-        `Submitter.perform`.
+        Raises a ``not-exist`` problem if a driver leads and none stands by that could take the epoch, unless ``force``;
+        and the problems of `Submitter.perform`.
         """
         job = request.store_name
-        if not force and self._is_led(job) and not await self._epoch_queues.standby_comes(job, STANDBY_SECONDS):
+        if not force and self._is_led(job) and not await self._stands_by(job):
             raise problem(Code.NOT_EXIST, f"no driver stands by for {job!r}, so that none would lead")
         return await self._submitter.perform(request)
+
+    async def _stands_by(self, job: str) -> bool:
+        """Return whether a session waits for the epoch that would be granted it, since it was renewed lately: a frozen
+        standby waits, too.
+        """
+        await self._epoch_queues.standby_comes(job, STANDBY_SECONDS)
+        return any(self._leases.was_renewed_lately(each) for each in self._epoch_queues.standbys(job))
 
     def _is_led(self, job: str) -> bool:
         view = self._journal.read().view

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from milepost.core.effects import Answer
 from milepost.core.wishes import POLL_SECONDS, stop_job, wait_for_end, wait_for_wish
 from milepost.errors import DeadlineExceeded, NotSupported
 from milepost.wire import Code
@@ -40,7 +41,7 @@ def test_a_wish_from_before_the_driver_watches_is_heeded_and_one_about_another_e
 
 
 @pytest.mark.parametrize("ended", [epoch(9, 3), epoch(9, 4, "b"), epoch(9, 3, None, ("stop", 3))])
-def test_a_driver_whose_epoch_has_ended_waits_for_no_wish(ended: object) -> None:
+def test_a_driver_whose_epoch_has_ended_waits_for_no_wish(ended: Answer) -> None:
     assert wished(Watched(LED, stream(block("9", "epoch-ended", epoch=3, session="a")), ended), None) is None
 
 

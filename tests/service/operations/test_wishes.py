@@ -1,0 +1,105 @@
+"""Wishes and the callers that wait for the epoch: who is told, who is woken, and who counts as a standby."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from milepost.errors import EpochHeld, NotExist
+from milepost_server.model.requests.base import Attempt
+from milepost_server.model.requests.wishes import HandOver, StartJob, StopJob
+from milepost_server.replica.submitter import Caller
+from tests.service.acting import STORE, actor
+from tests.service.operations.test_campaigns import WAIT, decided, granted, resign, waiting
+from tests.support.servers.replicas import Rig, embedded, rig
+
+pytestmark = pytest.mark.anyio
+
+__all__ = ["decided"]
+
+NOBODY = Attempt("")
+
+
+async def stop(running: Rig) -> None:
+    await running.operations.wishes.stop(StopJob(NOBODY, STORE, "anna"))
+
+
+async def start(running: Rig) -> None:
+    await running.operations.wishes.start(StartJob(NOBODY, STORE))
+
+
+async def hand_over(running: Rig) -> None:
+    await running.operations.wishes.hand_over(HandOver(NOBODY, STORE), force=False)
+
+
+async def test_who_waits_is_told_of_a_stop_once_and_waits_in_peace(tmp_path: Path, decided: list[str]) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        for session in ("a", "b", "c"):
+            await actor(running, session)
+        await granted(running, "a")
+        polls = [await waiting(running, session) for session in ("b", "c")]
+        await stop(running)
+        decided.clear()
+        await resign(running, "a")
+        for poll in polls:
+            with pytest.raises(EpochHeld, match="stopped by anna"):
+                await poll
+        assert sorted(decided) == ["b", "c"]
+        polls = [await waiting(running, session) for session in ("b", "c")]
+        decided.clear()
+        await asyncio.sleep(0.05)
+        assert decided == []
+        await start(running)
+        assert await polls[0] == 2
+        assert decided == ["b"], "only the first of the queue is woken"
+        polls[1].cancel()
+
+
+async def test_who_may_act_on_a_stopped_job_is_granted_the_epoch_before_those_that_may_not(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        for session in ("a", "b", "operator"):
+            await actor(running, session)
+        await granted(running, "a")
+        await stop(running)
+        standby = await waiting(running, "b")
+        caller = Caller(Attempt("operator"))
+        acting = asyncio.create_task(running.operations.epochs.campaign(caller, STORE, WAIT, if_stopped=True))
+        await asyncio.sleep(0.05)
+        await resign(running, "a")
+        assert (await acting).answer.body["epoch"] == 2
+        with pytest.raises(EpochHeld, match="stopped by anna"):
+            await standby
+        standby = await waiting(running, "b")
+        await resign(running, "operator")
+        with pytest.raises(EpochHeld, match="stopped by anna"):
+            await standby
+
+
+async def test_a_standby_that_is_frozen_or_gone_is_none(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        await actor(running, "a")
+        await actor(running, "b", ttl=90.0)
+        await granted(running, "a")
+        standby = await waiting(running, "b")
+        running.clock.advance(50.0)
+        with pytest.raises(NotExist):
+            await hand_over(running)
+        await running.operations.sessions.keepalive("b", running.clock())
+        await hand_over(running)
+        await resign(running, "a")
+        assert await standby == 2
+
+
+async def test_a_standby_that_asks_again_a_moment_later_counts(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        for session in ("a", "b"):
+            await actor(running, session)
+        await granted(running, "a")
+        asked = asyncio.create_task(hand_over(running))
+        await asyncio.sleep(0.05)
+        standby = await waiting(running, "b")
+        await asked
+        await resign(running, "a")
+        assert await standby == 2
