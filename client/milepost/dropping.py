@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from milepost.errors import Damaged, EpochHeld, RecordUnreadable
+from milepost.errors import Damaged, EpochHeld, NotExist, RecordUnreadable
 from milepost.job_record import published_by_files
 from milepost.restoring import handle_and_record
 from milepost.store import StateHandleStore
@@ -40,9 +40,13 @@ class JobDrop:
 def planned(store: StateHandleStore, info: JobInfo) -> JobDrop:
     """Return what a drop of the job ``info``, whose store is ``store``, would do; change nothing.
 
-    Raises `EpochHeld` if a driver leads the job.
+    Raises `EpochHeld` if a driver leads the job, and `NotExist` if the store is that of no job: it never had an epoch,
+    and a drop would be the first.
     """
-    if info.state == "led":
+    if not info.epoch.epoch and info.batch is None:
+        detail = f"{info.job} is no job, since its store has no epoch and no snapshot; milepost rm removes its handles"
+        raise NotExist(Code.NOT_EXIST, detail)
+    if info.state in ("led", "stopping"):
         raise EpochHeld(
             Code.HELD,
             f"{info.epoch.holder or info.epoch.session} leads {info.job} under epoch {info.epoch.epoch}: stop that "

@@ -359,13 +359,13 @@ class JobInfo:
 
     ``state`` is ``led`` while a driver holds the epoch, ``stopping`` once a person has asked it to stop, and
     ``stopped`` from the end of that epoch until the job is started. Otherwise it is ``lost`` if the driver's session
-    ended before the driver resigned, ``resigned`` if it resigned, and ``new`` if no driver ever led. ``wish`` is what a
-    person asks of the driver, None if nothing is asked. ``epoch`` describes the epoch and the session that
-    holds it; that session ends after ``expires_in`` seconds without a keepalive, None if no session holds the epoch.
-    ``standbys`` names 100 standbys at most, the next leader first; ``standby_count`` counts them all. ``kept`` has the
-    snapshots of the job's files. ``handles`` counts the handles of the job's store, ``damaged`` the records that cannot
-    be read. ``now`` is the service's time when it answered. ``process`` describes the process that holds the epoch,
-    None if none does or its client did not.
+    ended before the driver resigned, ``resigned`` if it resigned, ``new`` if no driver ever led, and ``dropped`` if the
+    job was dropped and did not begin anew. ``wish`` is what a person asks of the driver, None if nothing is asked.
+    ``epoch`` describes the epoch and the session that holds it; that session ends after ``expires_in`` seconds without
+    a keepalive, None if no session holds the epoch. ``standbys`` names 100 standbys at most, the next leader first;
+    ``standby_count`` counts them all. ``kept`` has the snapshots of the job's files. ``handles`` counts the handles of
+    the job's store, ``damaged`` the records that cannot be read. ``now`` is the service's time when it answered.
+    ``process`` describes the process that holds the epoch, None if none does or its client did not.
     """
 
     job: str

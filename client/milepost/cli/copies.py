@@ -1,4 +1,4 @@
-"""The commands of ``milepost jobs`` that begin a job as a clone of another one, and that delete a job."""
+"""The commands of ``milepost jobs`` that begin a job as a clone of another one, compare two, and delete a job."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from milepost.cli.files import Within
 from milepost.cli.job_events import jobs
 from milepost.cli.jobs import AsOf, DryRun, Job, Named, OfBatch, chosen
 from milepost.cli.options import Options, shared
-from milepost.cli.output import report
+from milepost.cli.output import report, show_all
 from milepost.cloning import clone
 from milepost.cloning import planned as planned_clone
+from milepost.comparing import difference
 from milepost.dropping import JobDrop, drop
 from milepost.dropping import planned as planned_drop
 from milepost.restoring import newest
@@ -61,6 +62,35 @@ def clone_job(
     )
     becomes = "".join(f"\n  {what}: {getattr(made, what)}" for what in ("query", "input", "state", "output", "sink"))
     report(context, f"{said} as a clone of {job} at batch {made.batch} ({made.snapshot}){becomes}", **asdict(made))
+
+
+@jobs.command("diff")
+@shared
+def diff_jobs(
+    context: typer.Context,
+    left: Annotated[str, typer.Argument(help="A job, or a snapshot of one: flights@42, flights@before-upgrade.")],
+    right: Annotated[str, typer.Argument(help="Another job or snapshot, or one of the same job.")],
+    files: Annotated[bool, typer.Option("--files/--no-files", help="Compare the files of the state, too.")] = True,
+) -> None:
+    """Show what differs between two jobs or snapshots: offsets, settings, job records, schemas, and files of state.
+
+    The exit code is 0 if nothing differs, and 1 if something does.
+    """
+    options: Options = context.obj
+    (left_job, left_snapshot), (right_job, right_snapshot) = (_side(each) for each in (left, right))
+    with options.client() as client:
+        for each in (left_job, right_job):
+            client.job_info(each)  # raises if there is no such job
+        stores = client.store(left_job), client.store(right_job)
+        found = difference(*stores, (left_snapshot, right_snapshot), files=files)
+    show_all(context, found, ("part", "name", "left", "right"))
+    if found:
+        raise typer.Exit(ExitCode.REFUSED)
+
+
+def _side(text: str) -> tuple[str, str | None]:
+    job, at, snapshot = text.partition("@")
+    return job, snapshot if at else None
 
 
 @jobs.command("drop")

@@ -167,7 +167,7 @@ def start(view: View, request: StartJob, context: DecisionContext) -> Decision:
     A driver that has begun to stop ends all the same.
     """
     store = view.store_or_new(request.store_name)
-    if unknown := _is_no_job(view, store):
+    if store.stopped is None and (unknown := _is_no_job(view, store)):
         return unknown
     if store.stopped is None:
         return Accepted(Answer(job_body(view, store)))

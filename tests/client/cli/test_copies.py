@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,9 @@ def test_a_job_is_dropped_by_the_commands_of_the_page(
 ) -> None:
     dry, dropping = (command for command in commands(name) if "drop" in command)
     assert run(*dropping).stderr.startswith(b"NotExist")
+    with blocking.session() as user:
+        user.store(f"{name}-plain").add_and_lock("a", b"state")
+    assert b"is no job" in run("jobs", "drop", f"{name}-plain", "--yes").stderr
     with blocking.session(holder="driver-1") as driver:
         store = driver.store(name)
         record = batches(store, 2)
@@ -140,3 +144,45 @@ def test_a_job_is_dropped_by_the_commands_of_the_page(
         assert name in said("jobs", "ls")
         with pytest.raises(milepost.NotExist):
             store.get(JOB)
+
+
+def test_what_differs_between_two_jobs_is_listed_by_the_commands_of_the_page(
+    said: Said, run: Run, session: milepost.Session, name: str
+) -> None:
+    """A clone differs from the snapshot that it was made of in what makes it a clone, and in nothing else."""
+    store = session.store(name)
+    batches(store, 1)
+    log = 'v1\n{"batchWatermarkMs":5,"conf":{"spark.sql.shuffle.partitions":"%d"}}\n{"logOffset":%d}'
+    for batch, partitions in ((1, 4), (2, 8)):
+        store.files.write(f"checkpoint/offsets/{batch}", (log % (partitions, batch)).encode())
+        store.files.write(f"checkpoint/state/0/0/{batch}.delta", b"%d" % batch)
+        metadata = b"v2\n/jobs/%s/checkpoint/state" % name.encode()
+        store.files.write("checkpoint/state/0/_metadata/v2/0", metadata)
+        store.files.write(f"checkpoint/commits/{batch}", b"v1")
+    kept = {each.batch: each.name for each in store.files.snapshots().snapshots}
+    clone = f"{name}-fix"
+    said("jobs", "clone", name, clone)
+    of_two, of_snapshots = (command for command in commands(name) if "diff" in command)
+
+    def differing(*command: str) -> dict[tuple[str, str], tuple[str | None, str | None]]:
+        ended = run(*command, "--json")
+        rows = json.loads(ended.stdout)
+        assert ended.returncode == (1 if rows else 0)
+        return {(each["part"], each["name"]): (each["left"], each["right"]) for each in rows}
+
+    assert differing(*of_two) == {("record", "clone of"): (None, f"{name} at {kept[2]}")}
+    assert differing("jobs", "diff", f"{name}{kept[2]}", name) == {}
+    store.files.make_savepoint("before-upgrade", int(kept[1][1:]))
+    assert of_snapshots[-1] == "--no-files"
+    assert differing(*of_snapshots[:-1]) == {
+        ("batch", "committed"): ("1", "2"),
+        ("batch", "logged"): ("1", "2"),
+        ("offsets", "source 0"): ('{"logOffset":1}', '{"logOffset":2}'),
+        ("settings", "spark.sql.shuffle.partitions"): ("4", "8"),
+        ("file", "checkpoint/state/0/0/2.delta"): (None, f"1 bytes, sha256 {sha256(b'2').hexdigest()[:16]}"),
+    }
+    assert ("file", "checkpoint/state/0/0/2.delta") not in differing(*of_snapshots, "--no-files")
+    assert run("jobs", "diff", name, f"{name}-never").stderr.startswith(b"NotExist")
+    assert run("jobs", "diff", name, f"{name}@never").stderr.startswith(b"NotExist")
+    store.files.write("checkpoint/offsets/2", b"v1\nnothing")
+    assert run("jobs", "diff", name, clone).stderr.startswith(b"WrongCheckpoint")

@@ -57,7 +57,7 @@ def test_a_job_is_listed_and_shown_with_its_driver_and_its_standbys(
             (checked,) = json.loads(said("jobs", "check", name, "--max-age", "1h", "--json"))
             assert (checked["holder"], checked["batch"], checked["complaints"]) == ("driver-2", 1, [])
             for command in commands(name):
-                if not {"restore", "rescale", "clone", "drop", "stop", "hand-over", "start"} & {*command}:
+                if not {"restore", "rescale", "clone", "diff", "drop", "stop", "hand-over", "start"} & {*command}:
                     done = run(*command)
                     assert ("epoch-granted" if {"history", "events"} & {*command} else name) in done.stdout.decode()
                     assert done.returncode == 0 or "--all" in command, "other tests leave lost jobs behind"

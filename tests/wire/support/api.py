@@ -158,6 +158,11 @@ class Api:
     def resign(self) -> httpx.Response:
         return self.call("DELETE", "/epoch")
 
+    def drop(self) -> httpx.Response:
+        """Drop the job that has the store."""
+        headers = {**self._own_headers(), **self.extra}
+        return self.http.request("DELETE", f"/v1/jobs/{self.store}", headers=headers)
+
     def added(self, name: str, content: bytes = b"state", **headers: str) -> Json:
         """The record of a handle that was added just now."""
         response = self.add(name, content, **headers)

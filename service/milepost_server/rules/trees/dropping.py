@@ -22,7 +22,8 @@ def drop_job(view: View, request: DropJob, context: DecisionContext) -> Decision
 
     The session must hold the epoch, so that no driver leads the job, and none can begin before the drop. The record of
     the store stays, with its epoch: so the next epoch is greater than each of the dropped job, and the writes of its
-    drivers are refused. The history stays, too. Maintenance drops the records of files and their blobs later.
+    drivers are refused. The history stays, too, and so does a wish to stop: else a driver that stands by would
+    begin the job anew. Maintenance drops the records of files and their blobs later.
     """
     store = view.store_or_new(request.store_name)
     holder = epoch_holder(view, store)
@@ -58,7 +59,7 @@ def drop_job(view: View, request: DropJob, context: DecisionContext) -> Decision
             compacting=0,
             stale=False,
         )
-    dropped = replace(store, cleared=context.revision, dropped=context.revision, wish=None)
+    dropped = replace(store, cleared=context.revision, dropped=context.revision, wish=store.stopped)
     discards = tuple(manifest.blob for manifest in tree.manifests)
     return replays.accepted(dropped, request, context, answer, changes=changes, discards=discards)
 

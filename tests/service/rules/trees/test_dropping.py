@@ -11,6 +11,7 @@ from milepost_server.model.records import Corrupt, handle_key, store_key, tree_k
 from milepost_server.model.requests.base import LEADER, Attempt, BlobRef
 from milepost_server.model.requests.handles import Add, Campaign, DropJob, Resign
 from milepost_server.model.requests.trees import CloneTree, MakeSavepoint, PutFile, RollBack
+from milepost_server.model.requests.wishes import StartJob, StopJob
 from milepost_server.model.trees import Tree
 from milepost_server.rules.trees.visibility import visible
 from tests.service.rules.bench import STORE
@@ -65,6 +66,15 @@ def test_the_next_life_has_a_greater_epoch_and_a_late_driver_is_fenced(jobs: Job
     assert jobs.refused(late).code is Code.FENCED
     jobs.commit_batch(0, epoch)
     assert entries_of(jobs.view, STORE, BATCHES)[-1].replay is False
+
+
+def test_a_job_that_was_stopped_stays_so_and_its_standbys_begin_no_other(jobs: Jobs) -> None:
+    jobs.done(StopJob(Attempt("", "stop"), STORE))
+    jobs.accepted(drop())
+    jobs.done(Resign(Attempt("a", "r"), STORE))
+    assert "was stopped by" in jobs.refused(Campaign(Attempt("b", "c"), STORE)).detail
+    jobs.done(StartJob(Attempt("", "start"), STORE))
+    assert jobs.lead("b") == 2
 
 
 @pytest.mark.parametrize(("session", "epoch"), [("b", 1), ("a", 2), ("a", None)], ids=["other", "newer", "none"])
