@@ -50,7 +50,10 @@ def planned(job: str, files: JobFiles, partitions: int) -> JobRescale:
         raise ValueError("partitions must be 1 or more")
     logged, committed = newest_batch(files, f"{_LOGS}/offsets"), newest_batch(files, f"{_LOGS}/commits")
     if committed < 0:
-        raise UnsafeQuery(f"{job} has no committed batch under {_LOGS}/, so there is no state to rescale")
+        raise UnsafeQuery(
+            f"{job} has no committed batch under {_LOGS}/, so there is no state to rescale. The queries of a job under "
+            "milepost run are elsewhere, and cannot be rescaled"
+        )
     if logged != committed:
         raise UnsafeQuery(
             f"batch {logged} of {job} is begun and not committed: start the job, let it finish that batch, and "

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from milepost.errors import CheckpointDamaged, MilepostError, NoSafeCheckpoint, NotExist
+from milepost.errors import CheckpointDamaged, InvalidRequest, MilepostError, NoSafeCheckpoint, NotExist
 from milepost.files import JobFiles
 from milepost.job_record import JOB, RECORD_FILE, JobRecord, decode, published_by_files
 from milepost.store import StateHandleStore
@@ -77,7 +77,14 @@ def restore(store: StateHandleStore, snapshot: str, *, timeout: float | None = N
 
 
 def newest_of_batch(kept: KeptSnapshots, batch: int) -> str:
-    """Return the name of the newest snapshot of ``batch``, a batch of the job's checkpoint. Raises `NotExist`."""
+    """Return the name of the newest snapshot of ``batch``, a batch of the job's checkpoint.
+
+    Raises `NotExist`, and `InvalidRequest` if several queries of a job under ``milepost run`` have such a batch.
+    """
+    queries = {each.directory for each in kept.snapshots if each.batch == batch}
+    if len(queries) > 1 and _CHECKPOINT not in queries:
+        detail = f"batch {batch} is one of each of {', '.join(sorted(queries))}: name the snapshot instead"
+        raise InvalidRequest(Code.INVALID_REQUEST, detail)
     return _newest_snapshot(kept, lambda snapshot: snapshot.batch == batch, f"of batch {batch}")
 
 
@@ -92,7 +99,7 @@ def newest_as_of(kept: KeptSnapshots, time: datetime) -> str:
 
 def newest(kept: KeptSnapshots) -> str:
     """Return the name of the newest snapshot of the job's checkpoint. Raises `NotExist`."""
-    return _newest_snapshot(kept, lambda _: True, "of its checkpoint")
+    return _newest_snapshot(kept, lambda _: True, "of a batch")
 
 
 def snapshot_of(kept: KeptSnapshots, wanted: str) -> tuple[int, str]:
@@ -207,13 +214,14 @@ def is_file(store: StateHandleStore, path: str) -> bool:
 
 
 def _newest_snapshot(kept: KeptSnapshots, wanted: Callable[[Snapshot], bool], described: str) -> str:
-    """Return the name of the newest snapshot of the checkpoint that ``wanted`` selects and no rollback passed over."""
+    """Return the name of the newest snapshot that ``wanted`` selects and no rollback passed over. A job has snapshots
+    of its checkpoint; under ``milepost run``, of each of its queries.
+    """
     snapshots = [*kept.snapshots, *(savepoint.snapshot for savepoint in kept.savepoints)]
     passed_over = {snapshot.revision for snapshot in kept.passed_over}
+    of_checkpoint = [snapshot for snapshot in snapshots if snapshot.directory == _CHECKPOINT]
     found = [
-        snapshot
-        for snapshot in snapshots
-        if snapshot.directory == _CHECKPOINT and snapshot.revision not in passed_over and wanted(snapshot)
+        snapshot for snapshot in of_checkpoint or snapshots if snapshot.revision not in passed_over and wanted(snapshot)
     ]
     if not found:
         detail = f"the job keeps no snapshot {described}; milepost files snapshots lists what it has"
