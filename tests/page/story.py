@@ -20,8 +20,8 @@ def driver(client: milepost.Client, job: str, host: str) -> milepost.Session:
 
 def live_through(
     running: ExitStack, client: milepost.Client, server: ServerProcess, job: str, pause: float = 0.0
-) -> milepost.Session:
-    """Let a job be led by two drivers after each other, and return the session of the second one, which leads.
+) -> milepost.StateHandleStore:
+    """Let a job be led by two drivers after each other, and return the store of the second one, which leads.
 
     Epoch 1 commits batches 0 to 3, and batch 3 is kept as a savepoint. Then its session is ended. Epoch 2 commits
     batches 4 to 6, is taken back to batch 4, and commits batch 5 again. A third driver stands by until the end. After
@@ -48,7 +48,7 @@ def live_through(
     store.files.roll_back(back_to)
     commit(5, 2)
     stand_by(running, driver(client, job, "spark-3"), job)
-    return second
+    return store
 
 
 def stand_by(running: ExitStack, session: milepost.Session, job: str) -> None:

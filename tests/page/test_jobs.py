@@ -16,11 +16,12 @@ from tests.page.story import driver, live_through
 
 
 @pytest.fixture(scope="module")
-def story(server: ServerProcess) -> Iterator[milepost.Session]:
-    """The session that leads the job `flights`, which has a past."""
+def story(server: ServerProcess) -> Iterator[None]:
+    """The job `flights`, which has a past."""
     with ExitStack() as running:
         client = running.enter_context(milepost.Client(server.url))
-        yield live_through(running, client, server, "flights")
+        live_through(running, client, server, "flights")
+        yield
 
 
 @pytest.fixture
@@ -140,17 +141,49 @@ def test_a_savepoint_is_made_once_though_the_answer_was_lost(
         assert store.files.snapshots().savepoints == []
 
 
-def test_a_driver_that_hangs_is_replaced_by_its_standby(
+def test_a_job_is_handed_over_stopped_and_started(
     screen: Screen, server: ServerProcess, client: milepost.Client
 ) -> None:
     with ExitStack() as running:
-        live_through(running, client, server, "stuck")
-        screen.open(f"{server.url}/#/jobs/stuck")
-        screen.page.get_by_role("button", name="End its session").click()
-        expect(screen.dialog).to_contain_text("The first standby is granted the next epoch")
-        screen.dialog.get_by_label("to confirm").fill("stuck")
-        screen.dialog.get_by_role("button", name="End its session").click()
-        expect(screen.dialog).to_contain_text("The session of stuck@spark-2 is ended.")
+        leading = live_through(running, client, server, "moved")
+        screen.open(f"{server.url}/#/jobs/moved")
+        leader = screen.part("Who leads")
+        screen.page.get_by_role("button", name="Hand over").click()
+        expect(screen.dialog).to_contain_text("Then moved@spark-3 leads at once, and runs no batch again.")
+        screen.dialog.get_by_label("Reason").fill("drain of spark-2")
+        screen.dialog.get_by_role("button", name="Hand over").click()
+        expect(screen.dialog).to_contain_text("moved@spark-2 is asked to hand over.")
+        screen.dialog.get_by_role("button", name="Close").click()
+        expect(screen.page.get_by_text("console asked to hand over epoch 2")).to_contain_text("drain of spark-2")
+        assert leading.wait_for_wish(timeout=60.0) is not None
+        leading.resign()
+        expect(leader).to_contain_text("moved@spark-3")
+        expect(leader).to_contain_text("epoch 3")
+
+        screen.page.get_by_role("button", name="Stop", exact=True).click()
+        screen.dialog.get_by_label("Savepoint").fill("the-last")
+        screen.dialog.get_by_label("to confirm").fill("moved")
+        screen.dialog.get_by_role("button", name="Stop").click()
+        expect(screen.dialog).to_contain_text("moved@spark-3 is asked to stop.")
         screen.page.keyboard.press("Escape")
-        expect(screen.part("Who leads")).to_contain_text("stuck@spark-3")
-        expect(screen.part("Who leads")).to_contain_text("epoch 3")
+        expect(screen.page.locator(".head")).to_contain_text("Stopping")
+
+        screen.page.get_by_role("button", name="End its session").click()
+        expect(screen.dialog).to_contain_text("No standby waits")
+        screen.dialog.get_by_label("to confirm").fill("moved")
+        screen.dialog.get_by_role("button", name="End its session").click()
+        expect(screen.dialog).to_contain_text("The session of moved@spark-3 is ended.")
+        screen.page.keyboard.press("Escape")
+        expect(screen.page.locator(".head")).to_contain_text("Stopped")
+        expect(screen.notice("console asked to stop")).to_contain_text("There is no savepoint the-last")
+        past = screen.part("What became of it").get_by_role("listitem")
+        expect(
+            past.filter(has_text="moved@spark-2 resigned in order, since a person asked it to hand over")
+        ).to_be_visible()
+
+        screen.page.get_by_role("button", name="Start").click()
+        expect(screen.dialog).to_contain_text("No driver waits: start one.")
+        screen.dialog.get_by_role("button", name="Start").click()
+        expect(screen.dialog).to_contain_text("moved is started.")
+        screen.page.keyboard.press("Escape")
+        expect(screen.page.get_by_role("button", name="Stop", exact=True)).to_be_visible()

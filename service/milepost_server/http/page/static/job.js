@@ -54,7 +54,7 @@ export function render({ job, history, mayAct }, status, route) {
   return [
     make("p", { class: "lead", "data-key": "lead" }, sentence(job, now)),
     ...damage,
-    job.wish ? make("p", { class: "notice quiet-job", "data-key": "wish" }, wishSentence(job.wish, now)) : null,
+    job.wish ? make("p", { class: "notice quiet-job", "data-key": "wish" }, wishSentence(job, now)) : null,
     stateOf(job, now) === "quiet" ? make("p", { class: "notice quiet-job", "data-key": "quiet" }, quietSentence(job, now)) : null,
     make(
       "div",
@@ -88,12 +88,19 @@ function sentence(job, now) {
   return [...who, ...last];
 }
 
-/** What a person asked of the job, who it was, when and why. */
-function wishSentence(wish, now) {
+/** What a person asked of the job, who it was, when and why, and what became of the savepoint that was asked for. */
+function wishSentence(job, now) {
+  const { wish } = job;
   const what = wish.kind === "stop" ? "stop the job" : `hand over epoch ${wish.epoch}`;
   const who = wish.who || wish.by || "A client";
-  const savepoint = wish.savepoint ? ` A savepoint ${wish.savepoint} is made of its last batch.` : "";
-  return [make("strong", {}, who), ` asked to ${what}, `, age(wish.at, now), wish.reason ? `: ${wish.reason}.` : ".", savepoint];
+  return [make("strong", {}, who), ` asked to ${what}, `, age(wish.at, now), wish.reason ? `: ${wish.reason}.` : ".", wish.savepoint ? savepointSentence(job) : null];
+}
+
+function savepointSentence(job) {
+  const { savepoint } = job.wish;
+  if (job.savepoints.some(({ name }) => name === savepoint)) return ` The savepoint ${savepoint} is made.`;
+  if (job.session) return ` The savepoint ${savepoint} is made once the driver resigns.`;
+  return ` There is no savepoint ${savepoint}: the driver did not resign in order, or it was dropped. Make one.`;
 }
 
 function facts(pairs) {
