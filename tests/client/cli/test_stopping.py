@@ -24,7 +24,7 @@ class Driver:
         self.wishes: list[Wish] = []
         self.leads = threading.Event()
         self._asked = threading.Event()
-        self._standby = Standby(client, holder, job, 15.0, 60.0, on_wish=self._heed)
+        self._standby = Standby(client, holder, job, 60.0, 60.0, on_wish=self._heed)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
