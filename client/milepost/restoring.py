@@ -99,7 +99,7 @@ def newest_as_of(kept: KeptSnapshots, time: datetime) -> str:
 
 def newest(kept: KeptSnapshots) -> str:
     """Return the name of the newest snapshot of the job's checkpoint. Raises `NotExist`."""
-    return _newest_snapshot(kept, lambda _: True, "of a batch")
+    return _newest_snapshot(kept, lambda _: True, "of its checkpoint")
 
 
 def snapshot_of(kept: KeptSnapshots, wanted: str) -> tuple[int, str]:

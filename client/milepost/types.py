@@ -457,8 +457,9 @@ class HistoryEntry:
       because a person asked for that), ``session-expired``, ``session-ended`` or ``superseded`` (the next epoch was
       granted, and it is not known how this one ended). ``by`` is the name of the client that ended it, if that is not
       the client of the session.
-    - ``batch-committed``: ``batch`` of the query in ``directory``, under ``epoch``; ``snapshot`` is the revision of its
-      snapshot, and ``replay`` says that this batch, or a later one, was committed before.
+    - ``batch-committed``: ``batch`` of the query in ``directory``, under ``epoch``; ``since`` is when it was begun,
+      ``snapshot`` the revision of its snapshot, and ``replay`` says that this batch, or a later one, was committed
+      before.
     - ``savepoint-made``, ``savepoint-dropped``: ``savepoint`` of ``snapshot``.
     - ``rolled-back``: to ``snapshot``, that of ``batch``, from the snapshot ``previous``, that of ``previous_batch``.
     - ``cloned``: the files of the job were copied from ``source``, a job and its snapshot: ``files`` files with

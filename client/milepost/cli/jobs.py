@@ -311,7 +311,8 @@ def _detail(entry: HistoryEntry) -> str | None:
             return f"{entry.how}, led since {_text(entry.since)}" if entry.since else entry.how
         case "batch-committed":
             of = f"of {entry.directory}" if entry.directory else "of the root"
-            return f"{of}, committed again" if entry.replay else of
+            took = f", took {(entry.at - entry.since).total_seconds():.1f} s" if entry.at and entry.since else ""
+            return f"{of}{took}{', committed again' if entry.replay else ''}"
         case "savepoint-made" | "savepoint-dropped":
             return f"{entry.savepoint}, snapshot @{entry.snapshot}"
         case "rolled-back":

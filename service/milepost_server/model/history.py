@@ -65,8 +65,8 @@ class HistoryEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     ``epoch`` is the epoch that was granted or ended, or under which a batch was committed. ``session``, ``holder`` and
     ``process`` describe the session that held the epoch, or that acted. ``since`` is the time at which an ended epoch
-    was granted, ``how`` says how it ended. ``by`` is the name of the client that acted; for the end of an epoch, it is
-    set only if another client than that of the session ended it.
+    was granted, or a committed batch was begun. ``how`` says how an epoch ended. ``by`` is the name of the client that
+    acted; for the end of an epoch, it is set only if another client than that of the session ended it.
 
     ``snapshot`` is the revision of the snapshot that the act is about, that of ``batch`` of the query in ``directory``;
     that of a committed batch is the revision of its entry, and is not stored. ``replay``: a batch with this number, or

@@ -139,10 +139,10 @@ def acts(view: View, request: Request, kinds: Mapping[str, Mapping[str, Any]], c
 
 
 def batch_committed(
-    view: View, tree: Tree, directory: str, batch: int, epoch: int | None, context: DecisionContext
+    view: View, tree: Tree, directory: str, batch: int, since: str, epoch: int | None, context: DecisionContext
 ) -> Pages:
-    """Enter the commit of a batch, of which the same commit takes a snapshot. ``tree`` is the record of the tree before
-    this commit.
+    """Enter the commit of a batch that was begun at the time ``since``, of which the same commit takes a snapshot.
+    ``tree`` is the record of the tree before this commit.
     """
     log = _log(view, tree.name, BATCHES)
     page = log.page
@@ -159,6 +159,7 @@ def batch_committed(
         epoch=epoch or 0,
         batch=batch,
         directory=directory,
+        since=since,
         replay=batch <= before,
     )
     reached[directory] = max(batch, before)

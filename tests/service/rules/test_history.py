@@ -114,6 +114,17 @@ def test_what_is_answered_again_or_refused_is_not_entered(jobs: Jobs) -> None:
     assert jobs.told(BATCHES, "batch") == [(0,)]
 
 
+def test_a_batch_is_begun_when_spark_stores_its_offsets(jobs: Jobs) -> None:
+    jobs.lead("a")
+    jobs.accepted(PutFile(LEADER, STORE, "checkpoint/offsets/7", 1, NO_BLOB, b"v1"))
+    begun = jobs.context.wall
+    jobs.accepted(PutFile(LEADER, STORE, "checkpoint/offsets/8", 1, NO_BLOB, b"v1"))
+    jobs.commit_batch(7, 1)
+    jobs.commit_batch(0, 1, directory="")
+    assert jobs.told(BATCHES, "batch", "since") == [(7, begun), (0, "")]
+    assert begun != jobs.context.wall
+
+
 @pytest.mark.parametrize(
     ("owner", "name", "by"), [("x", "x", ""), ("x", "root", "root"), ("", "root", ""), ("x", "", "")]
 )

@@ -100,7 +100,7 @@ class Answers:
             case "list":
                 return self._listed(look.store, body, at, at, removing=True)
             case "epoch":
-                return alike(history.epochs[look.store].at(at), body)
+                return alike({**history.epochs[look.store].at(at), "wish": None}, body)  # no simulated caller has one
             case "session" | "keepalive":
                 return history.sessions[look.session].at(at) is True and (
                     look.kind == "keepalive" or body["locks"] == self._locks_of(look.session, at)

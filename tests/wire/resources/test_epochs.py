@@ -24,7 +24,7 @@ from tests.wire.support.in_process import in_process
 def test_never_had_one(api: Api) -> None:
     response = api.current()
     assert response.status_code == 200
-    assert response.json() == {"epoch": 0, "session": None, "holder": None, "since": None}
+    assert response.json() == {"epoch": 0, "session": None, "holder": None, "since": None, "wish": None}
 
 
 def test_granted_and_shown_to_everybody(api: Api) -> None:
@@ -33,7 +33,7 @@ def test_granted_and_shown_to_everybody(api: Api) -> None:
     granted = response.json()
     assert granted == {"epoch": 1, "session": api.session, "holder": "test", "since": granted["since"]}
     assert RFC_3339_UTC.fullmatch(granted["since"])
-    assert replace(api, session=None).current().json() == granted
+    assert replace(api, session=None).current().json() == {**granted, "wish": None}
 
 
 def test_the_holder_gets_the_same_answer_again(api: Api) -> None:
@@ -112,7 +112,8 @@ def test_resigned_the_number_stays_current_until_the_next(api: Api) -> None:
     response = api.resign()
     assert response.status_code == 204
     assert response.content == b""
-    assert api.current().json() == {"epoch": epoch, "session": None, "holder": None, "since": None}
+    nobody = {"session": None, "holder": None, "since": None, "wish": None}
+    assert api.current().json() == {"epoch": epoch, **nobody}
     assert api.under(epoch).add("a").status_code == 201
     assert problem(api.add("b"), 409, "fenced")["current"] == epoch
     assert api.resign().status_code == 204

@@ -124,7 +124,13 @@ def test_ended_by_delete(api: Api) -> None:
     problem(api.lock("a"), 410, "session-expired")
     problem(api.campaign(), 410, "session-expired")
     assert other.get("a").json()["locks"] == []
-    assert other.current().json() == {"epoch": epoch, "session": None, "holder": None, "since": None}
+    assert other.current().json() == {
+        "epoch": epoch,
+        "session": None,
+        "holder": None,
+        "since": None,
+        "wish": None,
+    }
     assert other.granted() == epoch + 1
 
 

@@ -16,7 +16,7 @@ from milepost_server.model.requests.trees import TreeRequest
 from milepost_server.model.trees import MOST_SNAPSHOTS, Entry, RangeTombstone, Tree, TreePath, TreeSnapshot
 from milepost_server.rules import history, replays
 from milepost_server.rules.decisions import Accepted, Answer, DecisionContext
-from milepost_server.rules.trees.visibility import deleted_at, is_shown, rolled_back
+from milepost_server.rules.trees.visibility import deleted_at, is_shown, rolled_back, visible
 
 
 class TreeChange:
@@ -75,10 +75,16 @@ class TreeChange:
             changes[tree_key(self._store.name)] = self.tree
         for directory, batch, entry in self._batches:
             if entry.moved_from in ("", request.path):  # not a file of a renamed directory, which was committed before
+                since = self._begun_at(directory, batch)
                 changes |= history.batch_committed(
-                    self._view, self._unchanged, directory, batch, entry.epoch, self._context
+                    self._view, self._unchanged, directory, batch, since, entry.epoch, self._context
                 )
         return Accepted(answer, changes, discards=unnamed(self._view, self._store.name, self._records))
+
+    def _begun_at(self, directory: str, batch: int) -> str:
+        """Return when Spark stored the offsets of a batch, perhaps under an earlier epoch; empty if it did not."""
+        offsets = visible(self._view, self._store, self._unchanged, f"{directory}/offsets/{batch}".lstrip("/"))
+        return offsets.modified if isinstance(offsets, Entry) else ""
 
     def _with(self, path: str, *begun: Entry, shared: bool = False) -> TreePath:
         record = self._records.get(path) or self._view.path(self._store.name, path)

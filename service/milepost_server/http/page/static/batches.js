@@ -12,14 +12,17 @@ export function queriesOf(entries) {
   for (const entry of [...entries].reverse()) {
     if (entry.kind !== "batch-committed") continue;
     const batches = found.get(entry.directory) ?? [];
-    batches.push({ batch: entry.batch, at: Date.parse(entry.at), epoch: entry.epoch ?? null, replay: entry.replay === true });
+    const at = Date.parse(entry.at);
+    const took = entry.since ? (at - Date.parse(entry.since)) / 1000 : null;
+    batches.push({ batch: entry.batch, at, took, epoch: entry.epoch ?? null, replay: entry.replay === true });
     found.set(entry.directory, batches);
   }
   return [...found].map(([directory, batches]) => {
     const intervals = batches.slice(1).map((batch, index) => ({ ...batch, seconds: (batch.at - batches[index].at) / 1000 }));
     const usual = median(intervals.map(({ seconds }) => seconds));
     const longest = Math.max(0, ...intervals.map(({ seconds }) => seconds));
-    return { directory, batches, intervals, usual, longest };
+    const usualDuration = median(batches.filter(({ took }) => took !== null).map(({ took }) => took));
+    return { directory, batches, intervals, usual, longest, usualDuration };
   });
 }
 

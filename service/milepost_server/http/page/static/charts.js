@@ -20,13 +20,13 @@ export function intervals(query) {
   const longest = Math.max(...bars.map(({ seconds }) => seconds), 0.001);
   const top = query.usual > 0 ? Math.min(longest, TALLEST * query.usual) : longest;
   const pitch = WIDTH / Math.max(bars.length, 20);
-  const drawn = bars.map(({ seconds, batch, epoch, replay }, index) => {
+  const drawn = bars.map(({ seconds, batch, epoch, replay, took }, index) => {
     const height = Math.max(3, Math.min(1, seconds / top) * 96);
     const marks = `${colourOf(epoch)}${isGap(seconds, query.usual) ? " gap" : ""}${replay ? " replay" : ""}`;
     return draw(
       "rect",
       { class: `bar ${marks}`, x: index * pitch + pitch * 0.12, y: 100 - height, width: pitch * 0.76, height },
-      hint(`batch ${batch}: ${spacing(seconds)} after the one before${replay ? ", committed again" : ""}`),
+      hint(`batch ${batch}: ${spacing(seconds)} after the one before${took === null ? "" : `, took ${spacing(took)}`}${replay ? ", committed again" : ""}`),
     );
   });
   const usual = query.usual === null ? null : 100 - Math.max(3, (query.usual / top) * 96);

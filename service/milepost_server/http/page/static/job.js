@@ -167,6 +167,7 @@ function batches(job, queries, now) {
       queries.length > 1 ? make("h3", {}, query.directory || "/") : null,
       intervals(query),
       facts([
+        ["Usual duration", query.usualDuration === null ? null : spacing(query.usualDuration)],
         ["Usual interval", spacing(query.usual)],
         ["Longest of the last", spacing(query.longest)],
         ["Committed again", String(query.batches.filter(({ replay }) => replay).length)],
