@@ -209,9 +209,9 @@ test-spark-points: $(ready) ## Interrupt Spark drivers at each step 54 times ove
 
 .PHONY: test-killed
 test-killed: ROUNDS = 20
-test-killed: $(ready) ## Kill the caller and the service, 20 times each, during restores of jobs (ROUNDS=, SEED=)
-	@MILEPOST_KILLED_ROUNDS=$(ROUNDS) MILEPOST_KILLED_SEED=$(SEED) $(pytest) --timeout 7200 -s \
-		tests/client/test_killed_restores.py $(ARGS)
+test-killed: $(ready) ## Kill the caller and the service, 20 times each, while jobs are restored, cloned, rescaled and dropped (ROUNDS=, SEED=)
+	@$(with_java) MILEPOST_KILLED_ROUNDS=$(ROUNDS) MILEPOST_KILLED_SEED=$(SEED) $(pytest) --timeout 7200 -s \
+		tests/client/test_killed_restores.py tests/client/test_killed_copies.py tests/spark/test_killed_rescales.py $(ARGS)
 
 .PHONY: test-watches
 test-watches: ROUNDS = 50

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import random
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,13 +22,17 @@ from tests.client.conftest import serving
 
 pytestmark = pytest.mark.later
 
-PAUSES = (0.0, 0.02)
-"""Seconds from the call to the kill. Whatever they hit, the test must hold."""
+ROUNDS = int(os.environ.get("MILEPOST_KILLED_ROUNDS", "2"))
+SEED = int(os.environ.get("MILEPOST_KILLED_SEED", "1"))
+LATEST = 0.06
+"""The most seconds from a call to the kill, which are drawn. Whatever a kill hits, the test must hold."""
 SOON = 2.0
 PATIENT = 240.0
 
 
+@pytest.mark.timeout(300 + 120 * ROUNDS)
 def test_a_copy_is_there_as_a_whole_or_not_at_all_and_so_is_its_end(tmp_path: Path) -> None:
+    chance, ends = random.Random(SEED), Counter[tuple[str, bool]]()
     with Port() as port, ThreadPoolExecutor(1) as threads, ExitStack() as stack:
         running = stack.enter_context(serving(tmp_path, port=port))
         client = stack.enter_context(milepost.Client(running.url, timeout=PATIENT))
@@ -56,18 +63,19 @@ def test_a_copy_is_there_as_a_whole_or_not_at_all_and_so_is_its_end(tmp_path: Pa
                 assert decode(store.read(JOB)).published == 1
             return all(there)
 
-        for pause in PAUSES:
+        for _ in range(ROUNDS):
             epoch = store.campaign().epoch
             for act in (cloned, lambda _: store.drop_job(timeout=SOON)):
                 before = is_whole()
                 acting = threads.submit(act, SOON)
-                time.sleep(pause)
+                time.sleep(chance.uniform(0.0, LATEST))
                 running.process.kill()
                 running.process.wait()
                 error = acting.exception(PATIENT)
                 running = stack.enter_context(serving(tmp_path, port=port))
                 assert error is None or isinstance(error, milepost.MilepostError)
                 after = is_whole()
+                ends["clone" if act is cloned else "drop", after is not before] += 1
                 if error is None:
                     assert after is not before
                 if act is cloned and not after:
@@ -79,3 +87,4 @@ def test_a_copy_is_there_as_a_whole_or_not_at_all_and_so_is_its_end(tmp_path: Pa
             store.resign()
             assert client.job_info("copy").state == "dropped"
             assert store.current_epoch().epoch == epoch
+    print(f"after a kill of the service, by act and whether it was done: {dict(ends)}")
