@@ -224,7 +224,8 @@ def _newest_snapshot(kept: KeptSnapshots, wanted: Callable[[Snapshot], bool], de
         snapshot for snapshot in of_checkpoint or snapshots if snapshot.revision not in passed_over and wanted(snapshot)
     ]
     if not found:
-        detail = f"the job keeps no snapshot {described}; milepost files snapshots lists what it has"
+        hint = "milepost files snapshots lists what it has" if snapshots else "milepost jobs ls lists the jobs"
+        detail = f"the job keeps no snapshot {described}; {hint}"
         raise NotExist(Code.NOT_EXIST, detail)
     return max(found, key=lambda snapshot: snapshot.revision).name
 

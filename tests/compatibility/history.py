@@ -77,11 +77,9 @@ class Teller:
                 ).decode()
                 for handle in handles["handles"]
             }
-            seen[store] = {
-                "handles": handles,
-                "states": states,
-                "epoch": self._ask("GET", f"/v1/stores/{store}/epoch").json(),
-            }
+            epoch = self._ask("GET", f"/v1/stores/{store}/epoch").json()
+            assert epoch.pop("wish", None) is None  # what was stored before has none, and did not say so
+            seen[store] = {"handles": handles, "states": states, "epoch": epoch}
         for session in _SESSIONS:
             found = self._ask("GET", f"/v1/sessions/{session}").json()
             del found["expires_in"]

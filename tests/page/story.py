@@ -45,6 +45,7 @@ def live_through(
     for batch in (4, 5, 6):
         commit(batch, 2)
     back_to = next(each.revision for each in store.files.snapshots().snapshots if each.batch == 4)
+    store.files.make_savepoint("with-a-bug")
     store.files.roll_back(back_to)
     commit(5, 2)
     stand_by(running, driver(client, job, "spark-3"), job)

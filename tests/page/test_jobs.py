@@ -58,6 +58,8 @@ def test_a_job_answers_what_its_owner_asks(screen: Screen, server: ServerProcess
 
     point = screen.part("Where a restore leads").get_by_role("row").filter(has_text="before-upgrade")
     expect(point.get_by_role("cell").nth(3)).to_have_text("2 batches")
+    passed_over = screen.part("Where a restore leads").get_by_role("row").filter(has_text="with-a-bug")
+    expect(passed_over.get_by_role("cell").nth(3)).to_have_text("a restore, and the batches since")
     point.get_by_role("button", name="Restore").click()
     expect(screen.dialog).to_contain_text("flights@spark-2 leads: stop it in order first")
     expect(screen.dialog.locator("code")).to_have_text(
@@ -175,6 +177,7 @@ def test_a_job_is_handed_over_stopped_and_started(
         expect(screen.dialog).to_contain_text("The session of moved@spark-3 is ended.")
         screen.page.keyboard.press("Escape")
         expect(screen.page.locator(".head")).to_contain_text("Stopped")
+        expect(leader).to_contain_text("no driver is granted the next epoch until the job is started")
         expect(screen.notice("console asked to stop")).to_contain_text("There is no savepoint the-last")
         past = screen.part("What became of it").get_by_role("listitem")
         expect(

@@ -133,6 +133,9 @@ def start_job(
             return
         began = time.monotonic()
         client.start_job(job, reason=reason)
+        if before.wish is None or before.wish.kind != "stop":
+            _say(context, f"{job} was not stopped, and nothing changes: it is {before.state}", before)
+            return
         leads = _successor(client, job, 0, began + (within if waiting else min(within, STANDBY_SECONDS)))
         now = client.job_info(job)
     led = "no driver stands by: the next one that is started leads" if leads is None else f"{leads.holder} leads"

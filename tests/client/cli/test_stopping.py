@@ -139,6 +139,7 @@ def test_a_driver_that_does_not_heed_wishes_is_named_and_its_session_can_be_ende
     )
     assert "no driver stands by" in said("jobs", "start", name)
     assert f"{name} is not stopped" in said("jobs", "start", name, "--dry-run")
+    assert said("jobs", "start", name).startswith(f"{name} was not stopped, and nothing changes: it is ")
 
 
 def test_who_asks_for_an_act_on_a_stopped_job_may_have_its_epoch(said: Said, blocking: milepost.Client) -> None:

@@ -63,7 +63,7 @@ export function render({ job, history, mayAct }, status, route) {
       standbys(job, now),
       batches(job, queriesOf(entries), now),
       card("history", "What became of it", null, ...(history.error ? [notice(history.error.message)] : told(history)), ...(history.error ? [] : historyOf(history, route, now))),
-      card("restore", "Where a restore leads", null, ...restorePoints(job, mayAct, now)),
+      card("restore", "Where a restore leads", null, ...restorePoints(job, entries, mayAct, now)),
     ),
     make("p", { class: "pages", "data-key": "store" }, link(hashOfStore(job.job), "The store behind it"), make("span", { class: "quiet" }, count(job.handles, "handle", "handles"))),
   ].filter((part) => part !== null);
@@ -118,10 +118,15 @@ function processFacts(process) {
   ];
 }
 
+function nextLeader(job) {
+  if (job.wish?.kind === "stop") return "A person stopped the job: no driver is granted the next epoch until the job is started.";
+  return "A driver that is started is granted the next epoch at once.";
+}
+
 function leader(job, now) {
   if (job.session === null || job.session === undefined) {
     const last = job.epoch ? `Its last epoch is ${job.epoch}. ` : "";
-    return card("leader", "Who leads", null, make("p", { class: "big" }, "No driver"), make("p", { class: "quiet" }, last, "A driver that is started is granted the next epoch at once."));
+    return card("leader", "Who leads", null, make("p", { class: "big" }, "No driver"), make("p", { class: "quiet" }, last, nextLeader(job)));
   }
   return card(
     "leader",
@@ -140,7 +145,7 @@ function leader(job, now) {
 function standbys(job, now) {
   const number = job.standbyCount;
   const aside = number === 0 ? null : make("span", { class: "epoch" }, String(number));
-  if (number === 0) return card("standbys", "Standbys", aside, make("p", { class: "quiet" }, job.session ? "No driver waits. If the leading one is lost, the job stands still until another is started." : "No driver waits: the job stands still until one is started."));
+  if (number === 0) return card("standbys", "Standbys", aside, make("p", { class: "quiet" }, job.session ? "No driver waits. If the leading one is lost, the job stands still until another is started." : job.wish?.kind === "stop" ? "No driver waits. Once the job is started, it needs a driver." : "No driver waits: the job stands still until one is started."));
   const why =
     job.state === "stopped"
       ? "They wait because a person stopped the job. The first is granted the next epoch as soon as it is started."

@@ -4,7 +4,7 @@ import { actNamed, button } from "./acts.js";
 import { make, table } from "./dom.js";
 import { age, count } from "./format.js";
 
-export function restorePoints(job, mayAct, now) {
+export function restorePoints(job, entries, mayAct, now) {
   const points = pointsOf(job);
   if (points.length === 0) return [make("p", { class: "quiet" }, "Nothing is kept yet: the service takes a snapshot after each batch.")];
   const buttons = (point) => {
@@ -19,7 +19,7 @@ export function restorePoints(job, mayAct, now) {
         ["Batch", (point) => (point.directory === job.batch?.directory ? point.batch : `${point.batch} in ${point.directory || "/"}`), true],
         ["Committed", (point) => age(point.taken, now)],
         ["Epoch", (point) => point.epoch ?? "–", true],
-        ["Undoes", (point) => undoes(point, job)],
+        ["Undoes", (point) => undoes(point, job, entries)],
         ["Acts", buttons],
       ],
       points,
@@ -37,8 +37,13 @@ function pointsOf(job) {
   ].sort((one, other) => other.revision - one.revision || (one.name === null ? 1 : -1));
 }
 
-function undoes(point, job) {
-  if (point.kind === "from before a restore") return "the restore";
+/** What a restore to a point takes back. A restore may have passed the point over: going there undoes that one first. */
+function undoes(point, job, entries) {
+  const passing = entries.find(({ kind, snapshot, revision }) => kind === "rolled-back" && snapshot < point.revision && point.revision < revision);
+  if (passing !== undefined || point.kind === "from before a restore") {
+    const since = passing === undefined || (job.batch?.revision ?? 0) > passing.revision;
+    return since ? "a restore, and the batches since" : "the restore";
+  }
   if (point.directory !== job.batch?.directory) return "–";
   const behind = job.batch.batch - point.batch;
   return behind <= 0 ? "nothing" : count(behind, "batch", "batches");
