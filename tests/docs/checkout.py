@@ -18,7 +18,7 @@ from testbed.ports import Port
 from testbed.process import Process
 from tests.docs.blocks import ROOT
 
-DEADLINE_SECONDS = 240
+DEADLINE_SECONDS = 800
 _SITE = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 
 

@@ -92,7 +92,7 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
     return made
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_what_a_recipe_says_to_run_ends_well(followed: Followed, recipe: str) -> None:
     blocks = to_run(recipe)
