@@ -14,7 +14,7 @@ from typing import Any, Final
 from milepost import origin, timeline
 from milepost.errors import NoSafeCheckpoint, RecordUnreadable
 from milepost.origin import Origin
-from milepost.timeline import UNRESTORED, Timeline
+from milepost.timeline import UNRESTORED, Timeline, whole_number
 
 SCHEMA = 2
 _STATE_SCHEMA = 3
@@ -337,19 +337,19 @@ def decode(state: bytes) -> JobRecord:
         older = raw["schema"] == _LAYERED_SCHEMA
         return JobRecord(
             job=_text(raw["job"]),
-            epoch=_number(raw["epoch"]),
-            published=-1 if raw["published"] is None else _number(raw["published"]),
+            epoch=whole_number(raw["epoch"]),
+            published=-1 if raw["published"] is None else whole_number(raw["published"]),
             manifest=raw["manifest"],
-            entered=_number(entered["batch"]),
-            entries=_number(entered["times"]),
+            entered=whole_number(entered["batch"]),
+            entries=whole_number(entered["times"]),
             authority="" if older else _text(raw["authority"]),
             layered=older and bool(raw["checkpoints"]),
             state=_documents(raw["state"]) if schema == _STATE_SCHEMA or "state" in raw else None,
-            expired=_number(raw["expired"]) if schema == _EXPIRED_SCHEMA or "expired" in raw else 0,
-            published_under=None if under is None else _number(under),
+            expired=whole_number(raw["expired"]) if schema == _EXPIRED_SCHEMA or "expired" in raw else 0,
+            published_under=None if under is None else whole_number(under),
             timeline=timeline.from_json(raw["timeline"]) if restored else UNRESTORED,
             abandoned=tuple(_abandoned(each) for each in raw["abandoned"]) if restored else (),
-            rescales_at=_number(raw["rescalesAt"]) if schema == _RESCALED_SCHEMA else None,
+            rescales_at=whole_number(raw["rescalesAt"]) if schema == _RESCALED_SCHEMA else None,
             origin=origin.from_json(raw["cloneOf"]) if schema == _CLONED_SCHEMA or "cloneOf" in raw else None,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -357,7 +357,7 @@ def decode(state: bytes) -> JobRecord:
 
 
 def _abandoned(raw: Any) -> Abandoned:
-    return Abandoned(raw["manifest"], _number(raw["published"]), timeline.from_json(raw["timeline"]))
+    return Abandoned(raw["manifest"], whole_number(raw["published"]), timeline.from_json(raw["timeline"]))
 
 
 def _under(record: JobRecord) -> int | None:
@@ -391,11 +391,4 @@ def _text(value: Any) -> str:
 def _documents(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict) or not all(isinstance(one, dict) for one in value.values()):
         raise TypeError(f"{value!r} are no snapshots of states")
-    return value
-
-
-def _number(value: Any) -> int:
-    """Return ``value`` if it is an int. Raises TypeError otherwise, also for a bool."""
-    if type(value) is not int:
-        raise TypeError(f"{value!r} is no whole number")
     return value

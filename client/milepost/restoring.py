@@ -81,25 +81,27 @@ def newest_of_batch(kept: KeptSnapshots, batch: int) -> str:
 
     Raises `NotExist`, and `InvalidRequest` if several queries of a job under ``milepost run`` have such a batch.
     """
-    queries = {each.directory for each in kept.snapshots if each.batch == batch}
-    if len(queries) > 1 and _CHECKPOINT not in queries:
-        detail = f"batch {batch} is one of each of {', '.join(sorted(queries))}: name the snapshot instead"
+    found = _selected(kept, lambda snapshot: snapshot.batch == batch, f"of batch {batch}")
+    queries = sorted({snapshot.directory for snapshot in found})
+    if len(queries) > 1:
+        detail = f"batch {batch} is one of each of {', '.join(queries)}: name the snapshot instead"
         raise InvalidRequest(Code.INVALID_REQUEST, detail)
-    return _newest_snapshot(kept, lambda snapshot: snapshot.batch == batch, f"of batch {batch}")
+    return _newest_name(found)
 
 
 def newest_as_of(kept: KeptSnapshots, time: datetime) -> str:
     """Return the name of the newest snapshot that was taken at ``time`` or before. Raises `NotExist`."""
-    return _newest_snapshot(
+    found = _selected(
         kept,
         lambda snapshot: snapshot.taken is not None and snapshot.taken <= time,
         f"from {time.isoformat()} or before",
     )
+    return _newest_name(found)
 
 
 def newest(kept: KeptSnapshots) -> str:
     """Return the name of the newest snapshot of the job's checkpoint. Raises `NotExist`."""
-    return _newest_snapshot(kept, lambda _: True, "of its checkpoint")
+    return _newest_name(_selected(kept, lambda _: True, "of its checkpoint"))
 
 
 def snapshot_of(kept: KeptSnapshots, wanted: str) -> tuple[int, str]:
@@ -213,9 +215,9 @@ def is_file(store: StateHandleStore, path: str) -> bool:
     return True
 
 
-def _newest_snapshot(kept: KeptSnapshots, wanted: Callable[[Snapshot], bool], described: str) -> str:
-    """Return the name of the newest snapshot that ``wanted`` selects and no rollback passed over. A job has snapshots
-    of its checkpoint; under ``milepost run``, of each of its queries.
+def _selected(kept: KeptSnapshots, wanted: Callable[[Snapshot], bool], described: str) -> list[Snapshot]:
+    """Return the snapshots, at least one, that ``wanted`` selects and no rollback passed over. A job has snapshots of
+    its checkpoint; under ``milepost run``, of each of its queries. Raises `NotExist`.
     """
     snapshots = [*kept.snapshots, *(savepoint.snapshot for savepoint in kept.savepoints)]
     passed_over = {snapshot.revision for snapshot in kept.passed_over}
@@ -227,7 +229,11 @@ def _newest_snapshot(kept: KeptSnapshots, wanted: Callable[[Snapshot], bool], de
         hint = "milepost files snapshots lists what it has" if snapshots else "milepost jobs ls lists the jobs"
         detail = f"the job keeps no snapshot {described}; {hint}"
         raise NotExist(Code.NOT_EXIST, detail)
-    return max(found, key=lambda snapshot: snapshot.revision).name
+    return found
+
+
+def _newest_name(snapshots: list[Snapshot]) -> str:
+    return max(snapshots, key=lambda snapshot: snapshot.revision).name
 
 
 def _prepare(

@@ -74,17 +74,18 @@ def to_json(timeline: Timeline) -> list[list[int | None]]:
 
 def from_json(raw: Any) -> Timeline:
     """Read a timeline from its JSON. Raises TypeError or ValueError if it is not the JSON of a timeline."""
-    found = tuple(Stretch(_number(first), _bound(end), _bound(last)) for first, end, last in raw)
+    found = tuple(Stretch(whole_number(first), _bound(end), _bound(last)) for first, end, last in raw)
     if not found:
         raise ValueError("a timeline has at least one stretch")
     return found
 
 
-def _number(value: Any) -> int:
+def whole_number(value: Any) -> int:
+    """Return ``value`` if it is an int. Raises TypeError otherwise, also for a bool."""
     if type(value) is not int:
         raise TypeError(f"{value!r} is no whole number")
     return value
 
 
 def _bound(value: Any) -> int | None:
-    return None if value is None else _number(value)
+    return None if value is None else whole_number(value)

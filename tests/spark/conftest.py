@@ -12,6 +12,7 @@ import pytest
 import milepost
 from milepost.spark.pointer import ResolvingStore
 from milepost.store import StateHandleStore
+from testbed.postgresql import PostgresqlAbsent, PostgresqlServer, postgresql
 from testbed.server import ServerProcess
 from tests.spark.jobs import Place
 from tests.spark.trials.queries import write_input
@@ -31,6 +32,16 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]
     with ServerProcess(tmp_path_factory.mktemp("service")) as server:
         server.start()
         yield server
+
+
+@pytest.fixture(scope="session")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresqlServer]:
+    """PostgreSQL, for all tests; each takes tables of its own."""
+    try:
+        with postgresql(tmp_path_factory.mktemp("postgresql"), uuid.uuid4().hex) as running:
+            yield running
+    except PostgresqlAbsent as absent:
+        pytest.skip(str(absent))
 
 
 @pytest.fixture(scope="session")

@@ -14,11 +14,13 @@ import milepost
 from milepost.cli.backup.commands import backup, restore
 from milepost.cli.config import config
 from milepost.cli.contexts import Given
-from milepost.cli.copies import jobs
+from milepost.cli.copies import clone_job, diff_jobs, drop_job
 from milepost.cli.events import events
 from milepost.cli.expire import expire
 from milepost.cli.files import files
 from milepost.cli.fsck import fsck
+from milepost.cli.job_events import show_events
+from milepost.cli.jobs import jobs
 from milepost.cli.options import (
     DEFAULT_TIMEOUT,
     AsJson,
@@ -69,8 +71,16 @@ def application() -> typer.Typer:
     app.command("show")(show_handle)
     for command in (get, put, rm, lock, release, epochs, events, expire, backup, restore, fsck, step_down):
         app.command()(command)
-    for name, act in (("stop", stop_job), ("hand-over", hand_over_job), ("start", start_job)):
-        jobs.command(name)(act)
+    for name, command in (
+        ("events", show_events),
+        ("clone", clone_job),
+        ("diff", diff_jobs),
+        ("drop", drop_job),
+        ("stop", stop_job),
+        ("hand-over", hand_over_job),
+        ("start", start_job),
+    ):
+        jobs.command(name)(command)
     app.add_typer(sessions, name="sessions")
     app.add_typer(jobs, name="jobs")
     app.add_typer(files, name="files")

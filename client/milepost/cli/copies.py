@@ -11,7 +11,6 @@ import typer
 from milepost.cli.acting import changing
 from milepost.cli.errors import ExitCode, asking
 from milepost.cli.files import Within
-from milepost.cli.job_events import jobs
 from milepost.cli.jobs import AsOf, DryRun, Job, Named, OfBatch, chosen
 from milepost.cli.options import Options, shared
 from milepost.cli.output import report, show_all
@@ -22,10 +21,7 @@ from milepost.dropping import JobDrop, drop
 from milepost.dropping import planned as planned_drop
 from milepost.restoring import newest
 
-__all__ = ["jobs"]
 
-
-@jobs.command("clone")
 @shared
 def clone_job(
     context: typer.Context,
@@ -64,7 +60,6 @@ def clone_job(
     report(context, f"{said} as a clone of {job} at batch {made.batch} ({made.snapshot}){becomes}", **asdict(made))
 
 
-@jobs.command("diff")
 @shared
 def diff_jobs(
     context: typer.Context,
@@ -93,7 +88,6 @@ def _side(text: str) -> tuple[str, str | None]:
     return job, snapshot if at else None
 
 
-@jobs.command("drop")
 @shared
 def drop_job(
     context: typer.Context,

@@ -6,15 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from milepost.cli.jobs import Job, history_row, jobs
+from milepost.cli.jobs import Job, history_row
 from milepost.cli.options import Options, shared
 from milepost.cli.output import Form, show_each
 from milepost.types import HistoryEntry
 
-__all__ = ["jobs"]
 
-
-@jobs.command("events")
 @shared
 def show_events(
     context: typer.Context,

@@ -122,18 +122,19 @@ def start_job(
     with options.client() as client:
         before = client.job_info(job)
         waiting = next((each.holder or each.session for each in before.standbys), None)
+        stopped = before.wish if before.wish is not None and before.wish.kind == "stop" else None
         if dry_run:
-            if before.wish is None or before.wish.kind != "stop":
+            if stopped is None:
                 _say(context, f"{job} is not stopped: it is {before.state}", before)
                 return
             whose = (
                 f"{waiting} would lead" if waiting else "no driver stands by: the next one that is started would lead"
             )
-            _say(context, f"{job} was stopped by {before.wish.person}; {whose}", before)
+            _say(context, f"{job} was stopped by {stopped.person}; {whose}", before)
             return
         began = time.monotonic()
         client.start_job(job, reason=reason)
-        if before.wish is None or before.wish.kind != "stop":
+        if stopped is None:
             _say(context, f"{job} was not stopped, and nothing changes: it is {before.state}", before)
             return
         leads = _successor(client, job, 0, began + (within if waiting else min(within, STANDBY_SECONDS)))
@@ -143,7 +144,7 @@ def start_job(
 
 
 def _ended(client: Client, asked: JobState, within: float) -> None:
-    """Wait until the driver that was asked has resigned; end the command if it has not within so many seconds."""
+    """Wait until the driver that was asked has resigned; end the command if it has not within ``within`` seconds."""
     try:
         client.wait_for_end(asked.job, asked.epoch.epoch, timeout=within)
     except DeadlineExceeded:

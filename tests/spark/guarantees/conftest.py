@@ -13,7 +13,6 @@ import pytest
 
 from testbed.kafka import KafkaServer
 from testbed.maven import jars
-from testbed.postgresql import PostgresqlAbsent, PostgresqlServer, postgresql
 from testbed.server import ServerProcess
 from tests.spark.clusters.topics import Topics
 from tests.spark.guarantees.gate import Gate, gate
@@ -33,16 +32,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
     finally:
         server.kill()
         server.release()
-
-
-@pytest.fixture(scope="package")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresqlServer]:
-    """PostgreSQL, for one trial."""
-    try:
-        with postgresql(tmp_path_factory.mktemp("postgresql"), uuid.uuid4().hex) as running:
-            yield running
-    except PostgresqlAbsent as absent:
-        pytest.skip(str(absent))
 
 
 @pytest.fixture(scope="package")

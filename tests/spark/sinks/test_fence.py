@@ -100,6 +100,12 @@ def test_what_may_be_written(batch: int, epoch: int, expected: int, step: Step) 
         (WRITTEN, context(6, 2), 5, "a newer driver has written batch 5 under epoch 3"),
         (WRITTEN, context(8, 4), 7, "up to 5, and the job has published up to 7.*to batch 5"),
         (WRITTEN, context(4, 3), 3, "has batch 5 already"),
+        (
+            FenceRow(JOB, 9, 5, 10, (Run(1, 0), Run(5, 8))),
+            context(7, 9),
+            6,
+            "up to 5, and the job has published up to 6",
+        ),
         (FenceRow(JOB, 1), context(4, 3), 3, "up to -1, and the job has published up to 3"),
     ],
 )

@@ -21,7 +21,6 @@ from testbed.postgresql import PostgresqlServer
 from testbed.process import ProcessFailed
 from tests.docs.blocks import ROOT, blocks_of
 from tests.spark.jobs import Place, finish, wait_until
-from tests.spark.sinks.conftest import PASSWORD
 from tests.spark.test_restore import go_back, of_batch
 from tests.spark.trials.queries import KINDS, read_input
 
@@ -72,8 +71,8 @@ class Table:
 
 
 @pytest.fixture
-def table(server: PostgresqlServer, schema: str) -> Table:
-    return Table(server, schema)
+def table(database: PostgresqlServer, schema: str) -> Table:
+    return Table(database, schema)
 
 
 def expected(batches: int, kind: str = "stateless") -> Rows:
@@ -108,7 +107,7 @@ def test_the_lines_of_the_page_write_a_table(
 ) -> None:
     """Those of docs/sinks.md."""
     (block,) = blocks_of(ROOT / "docs" / "sinks.md")
-    monkeypatch.setenv("DB_PASSWORD", PASSWORD)
+    monkeypatch.setenv("DB_PASSWORD", table.server.properties["password"])
     text = block.text
     for old, new in (
         ("jdbc:postgresql://db.example:5432/flights", table.server.url),
@@ -264,7 +263,7 @@ def test_errors_of_the_database_are_told_without_secrets(
         place.run(table.sink())
     said = f"{refused.value!r} {wrong!r} {caplog.text}"
     assert secret not in said
-    assert PASSWORD not in said
+    assert table.server.properties["password"] not in said
 
 
 @pytest.mark.parametrize(

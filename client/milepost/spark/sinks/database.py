@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -75,10 +75,8 @@ class Database:
         return statement
 
     def _roll_back(self) -> None:
-        try:
+        with suppress(Py4JError, ConnectionError):  # gone, and with it the transaction; the block's own error says why
             self._connection.rollback()
-        except (Py4JError, ConnectionError):
-            return  # the connection is gone, and with it the transaction; the block's own error says why
 
 
 @contextmanager
@@ -117,10 +115,8 @@ def _driver(spark: SparkSession) -> Any:
 
 
 def _close(connection: Any) -> None:
-    try:
+    with suppress(Py4JError, ConnectionError):  # it is gone already
         connection.close()
-    except (Py4JError, ConnectionError):
-        return  # it is gone already
 
 
 def _reason(error: BaseException) -> str:

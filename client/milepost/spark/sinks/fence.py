@@ -50,10 +50,11 @@ class FenceRow:
         """Return the last batch up to which all batches of the table count in the timeline ``of``; -1: none."""
         found = -1
         for number, run in enumerate(self.runs):
-            last = self.runs[number + 1].first - 1 if number + 1 < len(self.runs) else self.batch
+            following = self.runs[number + 1].first - 1 if number + 1 < len(self.runs) else self.batch
+            last = min(following, self.batch)  # an operator may have lowered the number of the batch
             counting = (batch for batch in range(last, run.first - 1, -1) if timeline.contains(of, batch, run.epoch))
             found = next(counting, run.first - 1)
-            if found < last:
+            if found < last or last == self.batch:
                 break
         return found
 
@@ -65,7 +66,9 @@ class FenceRow:
 def decode_runs(text: Any) -> tuple[Run, ...]:
     """Read the JSON of `FenceRow.encode_runs`. Raises `SinkRefused` if it is something else."""
     try:
-        runs = tuple(Run(_number(epoch), _number(first)) for epoch, first in json.loads(text))
+        runs = tuple(
+            Run(timeline.whole_number(epoch), timeline.whole_number(first)) for epoch, first in json.loads(text)
+        )
     except (ValueError, TypeError) as error:
         raise SinkRefused(f"the fence of the table cannot be read: its runs are {text!r}") from error
     if [run.first for run in runs] != sorted({run.first for run in runs}):
@@ -111,9 +114,3 @@ def decide(fence: FenceRow, context: BatchContext, expected: int) -> Step:
     if context.batchId < fence.batch:
         raise SinkRefused(f"the table has batch {fence.batch} already, and this is batch {context.batchId}")
     return Step(there=context.batchId == fence.batch)
-
-
-def _number(value: Any) -> int:
-    if type(value) is not int:
-        raise TypeError(f"{value!r} is no whole number")
-    return value

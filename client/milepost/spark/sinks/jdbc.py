@@ -22,6 +22,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError
+from pyspark.sql.functions import lit, monotonically_increasing_id
+
 from milepost.errors import SinkFailed, SinkRefused
 from milepost.spark.publishing import BatchContext
 from milepost.spark.sinks.database import DRIVER, Database, connected
@@ -51,7 +54,7 @@ class JdbcTable:
     With ``keys``, a row replaces the one that has the same values in these columns, which need a unique constraint.
     With ``batch_column``, the table keeps the number of the batch in that column, of type bigint: after a restore of
     the job, the next batch first deletes the rows that count no more. Without it, such a batch is refused until
-    somebody has taken the rows back. The two exclude each other, since a replaced row cannot be had back.
+    an operator has taken the rows back. The two exclude each other, since the old values of a replaced row are lost.
 
     ``timeout`` bounds each statement, in seconds.
 
@@ -106,13 +109,11 @@ class JdbcTable:
             with database.transaction():
                 fence = target.fence(database, context)
                 step = self._decide(fence, context, expected, target)
-            if step.there:
-                _log.info("batch %d is in table %s already, nothing is written", context.batchId, target.table)
-                return _manifest(target.table, context, fence.rows)
-            stage = target.new_stage(context)
-            with database.transaction():
-                target.create_stage(database, stage, frame.columns)
-            self._write(frame, stage)
+                if step.there:
+                    _log.info("batch %d is in table %s already, nothing is written", context.batchId, target.table)
+                    return _manifest(target.table, context, fence.rows)
+                stage = target.create_stage(database, context, frame.columns)
+            self._write(frame.withColumn(_ROW, monotonically_increasing_id()), stage)
             with database.transaction():
                 fence = target.fence(database, context)
                 step = self._decide(fence, context, expected, target)
@@ -126,8 +127,6 @@ class JdbcTable:
 
     def _numbered(self, frame: DataFrame, context: BatchContext) -> DataFrame:
         """Return the frame with the column of the batch, if the table has one."""
-        from pyspark.sql.functions import lit
-
         taken = {column.lower() for column in frame.columns} & {_ROW, (self._batch_column or _ROW).lower()}
         if taken:
             raise SinkRefused(f"the output has a column {min(taken)}, which the sink sets itself; rename it")
@@ -201,10 +200,6 @@ class JdbcTable:
         return f" ON CONFLICT ({', '.join(map(_quoted, self._keys))}) DO {act}"
 
     def _write(self, frame: DataFrame, table: str) -> None:
-        from pyspark.sql.functions import monotonically_increasing_id
-
-        if table != self._table:
-            frame = frame.withColumn(_ROW, monotonically_increasing_id())
         frame.write.jdbc(self._url, table, mode="append", properties=self._properties)
 
 
@@ -257,18 +252,17 @@ class _Target:
             *(fence.epoch, fence.batch, fence.rows, fence.encode_runs(), self.table),
         )
 
-    def new_stage(self, context: BatchContext) -> str:
-        """Return the name of a stage that no other attempt uses."""
-        unique = uuid.uuid4().hex[:8]
-        return f"{_quoted(self._schema)}.{self._stages}_{context.job[:12]}_e{context.epoch}_{unique}"
-
-    def create_stage(self, database: Database, stage: str, columns: Sequence[str]) -> None:
-        """Create a stage with the columns of the table that the output has. It is logged like any other table: an
-        unlogged one would be emptied by a crash of the database, and the batch with it.
+    def create_stage(self, database: Database, context: BatchContext, columns: Sequence[str]) -> str:
+        """Create a stage that no other attempt uses, with the columns of the table that the output has, and return its
+        name. It is logged like any other table: an unlogged one would be emptied by a crash of the database, and the
+        batch with it.
         """
+        name = f"{self._stages}_{context.job[:12]}_e{context.epoch}_{uuid.uuid4().hex[:8]}"
+        stage = f"{_quoted(self._schema)}.{name}"
         names = ", ".join(map(_quoted, columns))
         database.execute(f"CREATE TABLE {stage} AS SELECT {names} FROM {self.table} WHERE false")
         database.execute(f"ALTER TABLE {stage} ADD COLUMN {_ROW} bigint PRIMARY KEY")
+        return stage
 
     def old_stages(self, database: Database, context: BatchContext) -> list[str]:
         """Return the stages of this table that drivers of older epochs of the job made."""
@@ -290,8 +284,6 @@ def _drop(database: Database, stages: Sequence[str]) -> None:
     """Drop stages that are not needed any more. A failure is only logged: the batch is written, and a later driver
     drops what is left. A task that still writes into one holds a lock on it.
     """
-    from py4j.protocol import Py4JError
-
     for stage in stages:
         try:
             with database.transaction(_STAGE_LOCK_SECONDS):
