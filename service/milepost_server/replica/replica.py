@@ -56,6 +56,10 @@ so that a memory limit can be set for it.
 _MOST_LOOKUPS = 2
 _LOOKUPS_IDLE_SECONDS = 60.0
 _BACKOFF_SECONDS = 0.5
+_SETTLING_SECONDS = 15.0
+"""How long a backend that was away may refuse a replica before the replica takes that for final. A Kubernetes API
+server that has just started, for example, denies everything until it has read the roles.
+"""
 _PAUSE_SECONDS = 0.05
 """The pause between the loss of leadership and the next election. It prevents a busy loop if this replica loses each
 leadership at once.
@@ -213,16 +217,31 @@ class Replica:
         return True
 
     async def _open_at_last(self) -> None:
-        """Open the backends, repeating that until all of them answer. Raises `Misconfigured`."""
+        """Open the backends, repeating that until all of them answer. Raises `Misconfigured` if they still refuse this
+        replica `_SETTLING_SECONDS` after they first did.
+        """
+        refused_since: float | None = None
         while True:
             await asyncio.sleep(_BACKOFF_SECONDS)
             try:
                 if await self._open():
                     log.info("the backends are open now: this replica takes part in the election")
                     return
-            except Misconfigured:
-                raise
+                refused_since = None
+            except Misconfigured as error:
+                now = self.clock()
+                refused_since = now if refused_since is None else refused_since
+                left = refused_since + _SETTLING_SECONDS - now
+                if left <= 0:
+                    raise
+                log.warning(
+                    "a backend that was away refuses this replica, perhaps because it has just started: trying again "
+                    "for %.0f s, then this process ends: %s",
+                    left,
+                    error,
+                )
             except BackendError as error:
+                refused_since = None
                 log.error("cannot open the backends, trying again in %s s: %s", _BACKOFF_SECONDS, error)
 
     async def _run(self, opened: bool) -> None:

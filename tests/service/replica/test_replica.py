@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +13,12 @@ import pytest
 
 from milepost.errors import OutcomeUnknown, Unavailable
 from milepost.wire import Code
-from milepost_backends.contract import BlobInfo, Commit, StorageUnavailable
+from milepost_backends.contract import BackendError, BlobInfo, Commit, Misconfigured, StorageUnavailable
 from milepost_server.blobs import deletion_queue
 from milepost_server.journal import JournalSettings
 from tests.service.acting import actor, held_back
 from tests.support.network.faults import RealCommit, lose_answer
-from tests.support.servers.replicas import PROMPT, embedded, rig
+from tests.support.servers.replicas import PROMPT, Rig, embedded, rig
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -225,3 +225,60 @@ async def test_a_collector_that_is_stuck_does_not_keep_the_election(
             free.set()
         if stepping_down is not None:
             await stepping_down
+
+
+REFUSED = Misconfigured("cannot read the Lease: the API answers 403 Forbidden")
+
+
+async def opened_late(running: Rig, monkeypatch: pytest.MonkeyPatch, ends: Iterator[BackendError | None]) -> None:
+    """Start the replica; each try to open its election ends as the next of ``ends`` says: None opens it. (The seconds
+    in which a real API server denies everything cannot be met on purpose.)
+    """
+    opens = running.election.open
+
+    async def opening() -> None:
+        if (error := next(ends)) is not None:
+            raise error
+        await opens()
+
+    monkeypatch.setattr(running.election, "open", opening)
+    await running.start(leading=False)
+
+
+async def test_a_refusal_by_a_backend_that_has_just_come_back_is_not_final(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = Rig(embedded(tmp_path))
+    try:
+        await opened_late(running, monkeypatch, iter([StorageUnavailable("away"), REFUSED, REFUSED, None]))
+        await running.leads()
+        assert running.replica.refusal is None
+    finally:
+        await running.stop()
+
+
+async def test_a_refusal_that_lasts_ends_the_replica(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = Rig(embedded(tmp_path))
+    ended = asyncio.Event()
+    running.replica.on_fault = ended.set
+
+    def ends() -> Iterator[BackendError]:
+        yield StorageUnavailable("away")
+        yield REFUSED
+        running.clock.advance(10.0)
+        yield StorageUnavailable("away")
+        running.clock.advance(10.0)
+        yield REFUSED  # the first again: it was away in between
+        assert not ended.is_set()
+        running.clock.advance(15.0)
+        yield REFUSED
+
+    tries = ends()
+    try:
+        await opened_late(running, monkeypatch, tries)
+        async with asyncio.timeout(60):
+            await ended.wait()
+        assert running.replica.refusal is REFUSED
+        assert list(tries) == []
+    finally:
+        await running.stop()
