@@ -63,7 +63,10 @@ def test_a_job_answers_what_its_owner_asks(screen: Screen, server: ServerProcess
     point.get_by_role("button", name="Restore").click()
     expect(screen.dialog).to_contain_text("flights@spark-2 leads: stop it in order first")
     expect(screen.dialog.locator("code")).to_have_text(
-        ["milepost jobs restore flights before-upgrade --dry-run", "milepost jobs restore flights before-upgrade"]
+        [
+            f"milepost -u {server.url} jobs restore flights before-upgrade --dry-run",
+            f"milepost -u {server.url} jobs restore flights before-upgrade",
+        ]
     )
     screen.page.keyboard.press("Escape")
     expect(screen.dialog).to_have_count(0)
@@ -155,10 +158,11 @@ def test_a_job_is_handed_over_stopped_and_started(
         screen.dialog.get_by_label("Reason").fill("drain of spark-2")
         screen.dialog.get_by_role("button", name="Hand over").click()
         expect(screen.dialog).to_contain_text("moved@spark-2 is asked to hand over.")
-        screen.dialog.get_by_role("button", name="Close").click()
-        expect(screen.page.get_by_text("console asked to hand over epoch 2")).to_contain_text("drain of spark-2")
         assert leading.wait_for_wish(timeout=60.0) is not None
+        expect(screen.page.get_by_text("console asked to hand over epoch 2")).to_contain_text("drain of spark-2")
         leading.resign()
+        expect(screen.dialog).to_contain_text("moved@spark-3 leads under epoch 3.")
+        screen.dialog.get_by_role("button", name="Close").click()
         expect(leader).to_contain_text("moved@spark-3")
         expect(leader).to_contain_text("epoch 3")
 

@@ -13,16 +13,22 @@ const SAVEPOINT = { name: "savepoint", label: "Name of the savepoint", pattern: 
 const REASON = { name: "reason", label: "Reason, for others to read (may stay empty)", pattern: ".{0,200}", optional: true };
 const whoLeads = (job) => job.holder || job.session;
 
-/** The command for a shell. Names have no character that a shell takes otherwise, but may look like an option. */
+/**
+ * The command for a shell, with the address of this page. Names have no character that a shell takes otherwise, but may
+ * look like an option.
+ */
 function command(verb, words, options = "") {
+  const address = location.origin + location.pathname.replace(/\/[^/]*$/, "");
   const named = words.join(" ");
-  return words.some((word) => word.startsWith("-")) ? `milepost jobs ${verb}${options} -- ${named}` : `milepost jobs ${verb} ${named}${options}`;
+  const rest = words.some((word) => word.startsWith("-")) ? `${options} -- ${named}` : ` ${named}${options}`;
+  return `milepost -u ${address} jobs ${verb}${rest}`;
 }
 
 /**
  * `of`: what it acts on. `label` of the button, `title` of the dialog, `says` what it does, sentence by sentence.
  * `offered`: whether it makes sense now. `typed`: what a person types to confirm a dangerous act. `fields` are asked for.
- * `request`: what is sent; with `session` under a session that is opened for it. `done`: what is said afterwards.
+ * `request`: what is sent; with `session` under a session that is opened for it. `done`: what is said afterwards, and
+ * `later`: what is said once the job shows that its driver did what was asked, null until then.
  * `commands`: for an act that the page cannot do, what to run instead.
  */
 const ACTS = [
@@ -38,7 +44,8 @@ const ACTS = [
     ],
     fields: () => [REASON],
     request: (job, { reason }) => ({ method: "POST", path: jobPath(job, "hand-over"), body: { epoch: job.epoch, who: "console", reason } }),
-    done: (job) => `${whoLeads(job)} is asked to hand over. The page shows when the next driver leads.`,
+    done: (job) => `${whoLeads(job)} is asked to hand over.`,
+    later: (job, now) => (now.session && now.epoch > job.epoch ? `${whoLeads(now)} leads under epoch ${now.epoch}.` : null),
   },
   {
     id: "stop",
@@ -55,7 +62,8 @@ const ACTS = [
     ],
     fields: () => [{ ...SAVEPOINT, label: "Savepoint (may stay empty)", optional: true }, REASON],
     request: (job, { savepoint: name, reason }) => ({ method: "POST", path: jobPath(job, "stop"), body: { who: "console", reason, ...(name ? { savepoint: name } : {}) } }),
-    done: (job) => (job.session ? `${whoLeads(job)} is asked to stop. The page shows when it has.` : `${job.job} is stopped.`),
+    done: (job) => (job.session ? `${whoLeads(job)} is asked to stop.` : `${job.job} is stopped.`),
+    later: (job, now) => (job.session && now.state === "stopped" ? `${job.job} is stopped, and its driver has resigned.` : null),
   },
   {
     id: "start",

@@ -14,7 +14,10 @@ export function colourOf(epoch) {
   return epoch === null || epoch === undefined ? "epoch-none" : `epoch-${epoch % EPOCH_COLOURS}`;
 }
 
-/** Draw the last intervals of a query as bars. One that is much longer than usual is cut off, so that the others show. */
+/**
+ * Draw the last intervals of a query as bars, with their scale at the side. A bar that is much
+ * longer than usual is cut off, so that the others show.
+ */
 export function intervals(query) {
   const bars = query.intervals.slice(-BARS);
   const longest = Math.max(...bars.map(({ seconds }) => seconds), 0.001);
@@ -30,7 +33,7 @@ export function intervals(query) {
     );
   });
   const usual = query.usual === null ? null : 100 - Math.max(3, (query.usual / top) * 96);
-  return draw(
+  const drawing = draw(
     "svg",
     {
       class: "intervals",
@@ -41,6 +44,14 @@ export function intervals(query) {
     },
     usual === null ? null : draw("line", { class: "usual", x1: 0, x2: WIDTH, y1: usual, y2: usual }),
     drawn,
+  );
+  const side = [top < longest ? `over ${spacing(top)}` : spacing(top), "0"].map((text) => make("span", {}, text));
+  return make(
+    "div",
+    { class: "plot" },
+    make("div", { class: "axis", "aria-hidden": "true" }, side),
+    drawing,
+    make("p", { class: "quiet" }, `The time between two batches, up to batch ${bars.at(-1).batch.toLocaleString("en")}; the dashed line is the usual one.`),
   );
 }
 

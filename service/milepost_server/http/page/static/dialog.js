@@ -3,12 +3,17 @@
 
 import { make } from "./dom.js";
 import { change, closeSession, openSession } from "./changes.js";
+import { NotLeader, Refused, Unavailable, json } from "./service.js";
+
+const FOLLOW_EVERY = 1000; // milliseconds
+const FOLLOWED = 120; // requests
 
 const dialog = document.getElementById("dialog");
 
 /** Open the dialog of an act on a subject. `changed()` is called once something was done, or may have been. */
 export function openDialog(act, subject, changed) {
   const attempt = { key: keyOfRequest(), number: 0, session: null };
+  const closed = new AbortController();
   const ending = make("p", { class: "ending", "aria-live": "polite" });
   const cancel = make("button", { type: "button", "data-key": "cancel" }, act.commands ? "Close" : "Cancel");
   const send = act.commands ? null : make("button", { type: "submit", class: act.danger ? "danger" : "primary" }, act.label.replace("…", ""));
@@ -53,6 +58,7 @@ export function openDialog(act, subject, changed) {
       send.remove();
       cancel.textContent = "Close";
       cancel.focus();
+      if (act.later) void followed(act, subject, (text) => show("done", text), closed.signal);
     } else if (end.kind === "refused") {
       show("refused", attempt.number > 1 ? `Refused this time: ${end.detail}. An earlier try may have been done: look at the page.` : `Refused, and nothing was changed: ${end.detail}`);
       attempt.key = keyOfRequest();
@@ -75,6 +81,7 @@ export function openDialog(act, subject, changed) {
 
   dialog.replaceChildren(form);
   dialog.onclose = () => {
+    closed.abort();
     dialog.replaceChildren();
     if (attempt.session !== null) void closeSession(attempt.session);
   };
@@ -91,6 +98,20 @@ async function attempted(request, attempt) {
   }
   attempt.number += 1;
   return change({ ...request, as: request.as ?? attempt.session, key: attempt.key, number: attempt.number });
+}
+
+/** Look at the job while the dialog is open, two minutes at most, and say when what was asked for has come about. */
+async function followed(act, job, say, closed) {
+  for (let asked = 0; asked < FOLLOWED && !closed.aborted; asked += 1) {
+    try {
+      const text = act.later(job, await json(`v1/jobs/${encodeURIComponent(job.job)}`, closed));
+      if (text !== null) return say(text);
+    } catch (error) {
+      if (closed.aborted || error instanceof Refused || error instanceof NotLeader) return;
+      if (!(error instanceof Unavailable)) throw error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, FOLLOW_EVERY));
+  }
 }
 
 function commandLine(label, command) {
