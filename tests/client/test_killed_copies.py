@@ -30,6 +30,7 @@ SOON = 2.0
 PATIENT = 240.0
 
 
+@pytest.mark.later
 @pytest.mark.timeout(300 + 120 * ROUNDS)
 def test_a_copy_is_there_as_a_whole_or_not_at_all_and_so_is_its_end(tmp_path: Path) -> None:
     chance, ends = random.Random(SEED), Counter[tuple[str, bool]]()

@@ -10,9 +10,10 @@ import typer
 
 from milepost.cli.options import Options
 from milepost.client import Client
-from milepost.errors import MilepostError
+from milepost.errors import EpochHeld, MilepostError
 from milepost.session import Session
 from milepost.store import StateHandleStore
+from milepost.types import JobInfo
 
 _SESSION_SECONDS = 30.0
 
@@ -73,10 +74,18 @@ def continued(client: Client, session: str) -> Iterator[Session]:
 @contextmanager
 def led(store: StateHandleStore, wait: float = 30.0) -> Iterator[None]:
     """Campaign for the epoch of a store, hold it during the block, and resign afterwards. A job that a person has
-    stopped may be changed, and stays stopped. Raises `EpochHeld` if another session holds the epoch for ``wait`` more
-    seconds.
+    stopped may be changed, and stays stopped. If another session holds the epoch, this is said on stderr. Raises
+    `EpochHeld` if it does so for ``wait`` more seconds.
     """
-    store.campaign(wait, if_stopped=True)
+    try:
+        store.campaign(0, if_stopped=True)
+    except EpochHeld as held:
+        typer.echo(
+            f"{held.holder} leads {store.name} under epoch {held.epoch}: waiting {wait:g} s for its end; "
+            f"milepost jobs stop {store.name} ends it in order",
+            err=True,
+        )
+        store.campaign(wait, if_stopped=True)
     try:
         yield
     finally:
@@ -84,6 +93,16 @@ def led(store: StateHandleStore, wait: float = 30.0) -> Iterator[None]:
             store.resign()
         except MilepostError as error:  # not raised, since it would hide an error of the block
             typer.echo(f"the epoch could not be given up, and ends with its session: {error}", err=True)
+
+
+def in_the_way(job: JobInfo) -> str:
+    """Return a line that names the driver that leads a job, and how to stop it; nothing if none does."""
+    if job.epoch.session is None:
+        return ""
+    return (
+        f"\n  driver: {job.epoch.holder} leads {job.job} under epoch {job.epoch.epoch}, so this would be refused: "
+        f"milepost jobs stop {job.job} ends it in order"
+    )
 
 
 def holder(context: typer.Context) -> str:

@@ -72,8 +72,11 @@ def say(error: Exception) -> None:
 
 
 def line_about(error: Exception) -> str:
-    """Return the error as a line: its type and its text."""
-    return f"{type(error).__name__}: {error}"
+    """Return the error as a line: its type and its text, without the code of a problem, which says the same as the
+    type.
+    """
+    text = error.detail if isinstance(error, Problem) and error.detail else str(error)
+    return f"{type(error).__name__}: {text}"
 
 
 @contextmanager

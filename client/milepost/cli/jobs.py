@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from milepost.cli.acting import changing, holder
+from milepost.cli.acting import changing, holder, in_the_way
 from milepost.cli.errors import ExitCode
 from milepost.cli.files import Within
 from milepost.cli.options import Options, shared
@@ -186,13 +186,14 @@ def restore_job(
     with options.client() as client:  # planned before the campaign, so that a refused restore does not raise the epoch
         store = client.store(job)
         plan = planned(store, chosen(store.files.snapshots(), snapshot, batch, as_of), timeout=within)
+        driver = in_the_way(client.job_info(job)) if dry_run else ""
     if not dry_run:
         with changing(context, job, campaign=True) as opened:
             plan = restore(opened, plan.snapshot, timeout=within)
     said = f"{job} would go back to" if plan.undo is None else f"{job} is back at"
     undo = "" if plan.undo is None else f"; milepost jobs restore {job} {plan.undo} undoes it"
     becomes = "".join(f"\n  {what}: {getattr(plan, what)}" for what in ("source", "state", "output", "sink"))
-    report(context, f"{said} batch {plan.batch}{undo}{becomes}", **asdict(plan))
+    report(context, f"{said} batch {plan.batch}{undo}{becomes}{driver}", **asdict(plan))
 
 
 def chosen(kept: KeptSnapshots, snapshot: str | None, batch: int | None, as_of: datetime | None) -> str:
@@ -225,13 +226,14 @@ def rescale_job(
     chosen = dict(_setting(each) for each in settings or ())
     with options.client() as client:
         done = planned_rescale(job, client.store(job).files, partitions)
+        driver = in_the_way(client.job_info(job)) if dry_run else ""
         if not dry_run:
             done = _rescaled(options, job, partitions, chosen, holder(context))
     said = f"the state of {job} would have" if done.undo is None else f"the state of {job} has"
     undo = "" if done.undo is None else f"; milepost jobs restore {job} {done.undo} undoes it"
     becomes = "".join(f"\n  {what}: {getattr(done, what)}" for what in ("source", "state", "output", "sink"))
-    text = f"{said} {partitions} partitions in place of {done.partitions_before}, as batch {done.batch}{undo}{becomes}"
-    report(context, text, **asdict(done))
+    text = f"{said} {partitions} partitions in place of {done.partitions_before}, as batch {done.batch}{undo}"
+    report(context, f"{text}{becomes}{driver}", **asdict(done))
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -285,6 +287,8 @@ def show_history(
     options: Options = context.obj
     with options.client() as client:
         entries = list(islice(client.job_history(job), limit))
+    if not entries:
+        typer.echo(f"nothing is recorded of a job {job}: no driver ever led it", err=True)
     rows: list[Any] = entries if options.form is not Form.TABLE else [history_row(entry) for entry in entries]
     show_all(context, rows, ("time", "what", "epoch", "batch", "who", "detail"))
 

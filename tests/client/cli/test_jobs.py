@@ -135,6 +135,11 @@ def test_a_store_without_epoch_and_files_is_no_job(said: Said, run: Run, session
     unknown = run("jobs", "show", f"{name}-never")
     assert unknown.returncode == 1
     assert unknown.stderr.startswith(b"NotExist: ")
+    nothing = run("jobs", "history", f"{name}-plain")
+    assert (nothing.returncode, nothing.stderr.decode()) == (
+        0,
+        f"nothing is recorded of a job {name}-plain: no driver ever led it\n",
+    )
 
 
 def publish(store: milepost.StateHandleStore, record: JobRecord, batch: int) -> JobRecord:
@@ -151,7 +156,7 @@ def publish(store: milepost.StateHandleStore, record: JobRecord, batch: int) -> 
 
 
 def test_a_job_is_restored_by_the_commands_of_the_page(
-    said: Said, run: Run, blocking: milepost.Client, name: str
+    said: Said, run: Run, blocking: milepost.Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with blocking.session(holder="driver-1") as driver:
         store = driver.store(name)
@@ -159,8 +164,13 @@ def test_a_job_is_restored_by_the_commands_of_the_page(
         record = JobRecord(job="f3" * 16, epoch=1)
         for batch in range(4):
             record = publish(store, record, batch)
+        monkeypatch.setattr("milepost.cli.acting.led.__wrapped__.__defaults__", (0.0,))
         refused = run("jobs", "restore", name, "--batch", "1")
-        assert (refused.returncode, refused.stderr.split(b":")[0]) == (1, b"EpochHeld")
+        told, error = refused.stderr.decode().splitlines()
+        assert (refused.returncode, error.split(":")[0]) == (1, "EpochHeld")
+        assert told.startswith(f"driver-1 leads {name} under epoch 1: waiting")
+        planned = said("jobs", "restore", name, "--batch", "1", "--dry-run")
+        assert f"driver: driver-1 leads {name} under epoch 1, so this would be refused" in planned
         store.resign()
     before = blocking.store(name).read(JOB)
     dry, restore = (said(*command) for command in commands(name) if "restore" in command)

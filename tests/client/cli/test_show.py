@@ -48,7 +48,7 @@ def test_a_store_that_is_not_there_is_told_from_an_empty_one(
 ) -> None:
     unknown = run(*command, f"{name}-mistyped")
     assert unknown.returncode == 1
-    assert f"NotExist: not-exist: there is no store '{name}-mistyped'".encode() in unknown.stderr
+    assert f"NotExist: there is no store '{name}-mistyped'".encode() in unknown.stderr
     session.store(f"{name}-empty").campaign()
     assert run(*command, f"{name}-empty").returncode == 0
 
