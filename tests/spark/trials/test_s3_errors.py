@@ -21,16 +21,19 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-BATCHES = 300
 _DEADLINE_SECONDS = 2400
 
 
 @pytest.mark.timeout(3000)
-def test_a_query_lives_through_three_hundred_batches_of_which_one_write_in_a_hundred_fails(
-    spark: SparkSession, name: str, services: Services, tmp_path: Path
+@pytest.mark.parametrize(
+    ("batches", "share"),
+    [pytest.param(80, 0.04, id="one in 25"), pytest.param(300, 0.01, id="one in 100", marks=pytest.mark.slow)],
+)
+def test_a_query_lives_through_batches_of_which_a_share_of_the_writes_fails(
+    spark: SparkSession, name: str, services: Services, tmp_path: Path, batches: int, share: float
 ) -> None:
     server = s3.shared(services)
-    with failing_s3(server.endpoint_url, seed=300) as failing:
+    with failing_s3(server.endpoint_url, seed=300, share=share) as failing:
         service = ServerProcess(
             tmp_path / "service",
             *ALL_AS_BLOBS,  # each file of the checkpoint is a PUT
@@ -40,12 +43,12 @@ def test_a_query_lives_through_three_hundred_batches_of_which_one_write_in_a_hun
         )
         with service.start():
             place = Place(spark, service.url, name, tmp_path)
-            write_input(place.input, BATCHES)
+            write_input(place.input, batches)
             with place.lead() as job:
                 query = place.start(job, job.files(place.output), "aggregation")
                 assert job.awaitTermination(query, _DEADLINE_SECONDS), "the query did not end in time"
             published = published_rows(service.url, name, Path(place.output))
     print(f"{failing.writes} writes, of which failed: {dict(failing.met)}")
-    assert published == dict(enumerate(KINDS["aggregation"].expected(BATCHES)))
-    assert failing.writes > 5 * BATCHES
+    assert published == dict(enumerate(KINDS["aggregation"].expected(batches)))
+    assert failing.writes > 5 * batches
     assert set(failing.met) == {"500", "503", "409", "reset", "lost answer"}

@@ -16,7 +16,6 @@ from anyio.from_thread import start_blocking_portal
 from tests.support.network.gateway import Fault, Gateway, Request
 from tests.support.network.listener import listening
 
-SHARE = 0.01
 _KINDS = {
     "500": Fault(lambda _: True, answer=(500, "InternalError")),
     "503": Fault(lambda _: True, answer=(503, "SlowDown")),
@@ -55,7 +54,7 @@ def _writes(request: Request) -> bool:
 
 
 @contextmanager
-def failing_s3(upstream: str, seed: int, share: float = SHARE) -> Iterator[FailingS3]:
+def failing_s3(upstream: str, seed: int, share: float) -> Iterator[FailingS3]:
     """Make one that listens within the block; ``seed`` decides which writes fail, and how."""
     before = FailingS3(upstream, random.Random(f"s3 {seed}"), share)
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(listening(before)):
