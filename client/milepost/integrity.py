@@ -69,18 +69,24 @@ def newest_whole(snapshots: Iterable[Snapshot]) -> Snapshot | None:
     )
 
 
-def refusal(found: Verification, why: str) -> CheckpointDamaged:
-    """Make the error for a job that must not start because of damaged files; its text contains the reason ``why``, a
-    clause.
+def refusal(found: Verification, job: str, why: str) -> CheckpointDamaged:
+    """Make the error for a ``job`` that must not start because of damaged files; its text contains the reason ``why``,
+    a clause, and the command that takes the job back to the newest whole snapshot.
     """
+    newest = newest_whole(found.kept.snapshots)
+    back = (
+        ""
+        if newest is None
+        else f"Or take the whole job back, with its output: milepost jobs restore {job} {newest.name}. "
+    )
     snapshots = [_described(each) for each in found.kept.snapshots if each.intact]
     savepoints = [
         f"{each.name} ({_described(each.snapshot)})" for each in found.kept.savepoints if each.snapshot.intact
     ]
     return CheckpointDamaged(
         f"{described(found)}; {why}. Put the blobs back and start again, or let the job go on as it is (if-damaged: "
-        f"go-on), which fails where it needs these files. Whole snapshots: {', '.join(snapshots) or 'none'}, whole "
-        f"savepoints: {', '.join(savepoints) or 'none'}",
+        f"go-on), which fails where it needs these files. {back}Whole snapshots: {', '.join(snapshots) or 'none'}, "
+        f"whole savepoints: {', '.join(savepoints) or 'none'}",
         [file.path for file in found.damaged],
     )
 
@@ -100,9 +106,10 @@ def go_back(store: StateHandleStore, found: Verification | None, if_damaged: IfD
         return
     snapshot = newest_whole(found.kept.snapshots)
     if snapshot is None:
-        raise refusal(found, "no snapshot is whole that the job could go back to")
+        raise refusal(found, store.name, "no snapshot is whole that the job could go back to")
     if if_damaged is IfDamaged.REFUSE:
-        raise refusal(found, "no setting says what to do then; with fall-back the job goes back to the newest snapshot")
+        why = "no setting says what to do then; with fall-back the job goes back to the newest snapshot"
+        raise refusal(found, store.name, why)
     _log.error(
         "%s; going back to %s: the input of all later batches is read again, and divided anew",
         described(found),

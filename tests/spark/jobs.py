@@ -14,6 +14,7 @@ from pyspark.errors import StreamingQueryException
 
 import milepost.spark
 from milepost.core.checkpoint_location import checkpoint_location
+from milepost.job_record import JobRecord
 from milepost.spark import Job, JobRecovery
 from milepost.spark.output.file_systems import HadoopFiles
 from milepost.spark.takeover import TakenOver
@@ -108,6 +109,22 @@ class Place:
             with pytest.raises(StreamingQueryException, match="dead"):
                 finish(job, self.start(job, call, kind))
             assert job.published == batch
+
+
+@contextmanager
+def dying_in(batch: int) -> Iterator[None]:
+    """In the block a driver runs that dies once the output of this batch is written, and not yet published."""
+    publishing = JobRecord.publishing
+
+    def dying(record: JobRecord, number: int, *rest: Any) -> JobRecord:
+        if number == batch:
+            raise KeyError("dead")
+        return publishing(record, number, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JobRecord, "publishing", dying)
+        with pytest.raises(StreamingQueryException, match="dead"):
+            yield
 
 
 def made_up(pointer: Any, spark: Any = None, grace: float = 1.0) -> Job:

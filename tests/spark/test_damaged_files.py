@@ -12,11 +12,10 @@ from pyspark.errors import StreamingQueryException
 
 import milepost
 from milepost.errors import CheckpointDamaged, RestartNeeded, WrongCheckpoint
-from milepost.job_record import JobRecord
 from milepost.spark import JobRecovery
 from testbed.server import ALL_AS_BLOBS, ServerProcess
 from tests.spark.damaging import blob_of, flip
-from tests.spark.jobs import Place, finish
+from tests.spark.jobs import Place, dying_in, finish
 from tests.spark.output.published import published_rows
 from tests.spark.trials.queries import KINDS, PROVIDERS
 
@@ -50,21 +49,6 @@ def run(job: Place, **options: Any) -> JobRecovery:
         return led.recovery
 
 
-def die_in(job: Place, batch: int) -> None:
-    """Lead the job until the output of this batch is written, and not yet published."""
-    publishing = JobRecord.publishing
-
-    def dying(record: JobRecord, number: int, *rest: Any) -> JobRecord:
-        if number == batch:
-            raise KeyError("dead")
-        return publishing(record, number, *rest)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(JobRecord, "publishing", dying)
-        with pytest.raises(StreamingQueryException, match="dead"):
-            run(job)
-
-
 def state(keeping: ServerProcess, job: Place, batch: int) -> Path:
     """A part of the state after a batch, where the service keeps it."""
     return blob_of(keeping, job.name, f"checkpoint/state/0/0/{batch + 1}.zip")
@@ -83,7 +67,8 @@ def test_a_driver_that_died_in_a_batch_left_a_state_that_is_gone(
     state is gone, and which is published.
     """
     job.add_input(4)
-    die_in(job, 3)
+    with dying_in(3):
+        run(job)
     job.add_input(6)
     state(keeping, job, 2).unlink()
     with pytest.raises(CheckpointDamaged, match="it would go back to batch 1") as refused:

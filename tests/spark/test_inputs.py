@@ -68,10 +68,12 @@ def test_sources_that_the_log_names_are_found_by_their_names(logs: Logs) -> None
 
 def test_a_file_that_is_gone_is_refused_and_named() -> None:
     files = [InputFile(f"file:///in/{n}", 5) for n in range(8)]
-    with pytest.raises(InputMissing, match=r"batch 4 .*file:///in/4 and 3 more"):
-        check_inputs(files, lambda _: None, 4)
+    with pytest.raises(InputMissing, match=r"batch 4 .*file:///in/4 and 3 more.* restore flights --batch 3"):
+        check_inputs(files, lambda _: None, 4, "flights")
+    with pytest.raises(InputMissing, match="If they are lost, begin the job under another name"):
+        check_inputs(files, lambda _: None, 0, "flights")
 
 
 def test_a_file_that_was_written_anew_is_reported() -> None:
     now = {"file:///a": 5, "file:///b": 6}
-    assert check_inputs([InputFile("file:///a", 5), InputFile("file:///b", 5)], now.get, 4) == ["file:///b"]
+    assert check_inputs([InputFile("file:///a", 5), InputFile("file:///b", 5)], now.get, 4, "flights") == ["file:///b"]

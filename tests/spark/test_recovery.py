@@ -23,7 +23,8 @@ from tests.spark.logs import Logs, left
 
 
 def found(logs: Logs, published: int, **record: Any) -> JobRecovery:
-    return recover(logs, JobRecord("job", 1, published, **record), 7, setting=lambda _: None, modified_ms=lambda _: 0)
+    known = JobRecord("job", 1, published, **record)
+    return recover(logs, known, 7, job="flights", setting=lambda _: None, modified_ms=lambda _: 0)
 
 
 def test_a_job_that_begins() -> None:
@@ -51,21 +52,26 @@ def test_a_driver_goes_on_where_sparks_logs_end(
 
 
 @pytest.mark.parametrize(
-    ("logs", "record"),
+    ("logs", "record", "back"),
     [
-        (Logs(), {"published": 0}),  # emptied
-        (left(3, 3), {"published": 5}),
-        (left(3, 3), {"published": 4}),  # Spark would log the offsets of batch 4 once more
-        (left(3, 3), {"published": 3, "entered": 4, "entries": 1}),
-        (left(3, 2), {"published": 4}),
-        (left(3, 3), {"published": 4, "entered": 5, "entries": 1}),
-        (left(5, 3), {"published": 4}),  # a commit is missing
-        (left(3, 4), {"published": 3}),
+        (Logs(), {"published": 0}, 0),  # emptied
+        (Logs(), {"published": -1, "entered": 0, "entries": 1}, None),
+        (left(3, 3), {"published": 5}, 3),
+        (left(3, 3), {"published": 4}, 3),  # Spark would log the offsets of batch 4 once more
+        (left(3, 3), {"published": 3, "entered": 4, "entries": 1}, 3),
+        (left(3, 2), {"published": 4}, 2),
+        (left(3, 3), {"published": 4, "entered": 5, "entries": 1}, 3),
+        (left(5, 3), {"published": 4}, 3),  # a commit is missing
+        (left(3, 4), {"published": 3}, 3),
     ],
 )
-def test_a_checkpoint_behind_the_record_is_not_gone_on_from(logs: Logs, record: dict[str, Any]) -> None:
-    with pytest.raises(NoSafeCheckpoint):
+def test_a_checkpoint_behind_the_record_is_not_gone_on_from(
+    logs: Logs, record: dict[str, Any], back: int | None
+) -> None:
+    """The error names the command that takes the job back as a whole, if there is a batch to go back to."""
+    with pytest.raises(NoSafeCheckpoint) as refused:
         found(logs, **record)
+    assert (f"milepost jobs restore flights --batch {back} " in str(refused.value)) is (back is not None)
 
 
 @pytest.mark.parametrize(("logged", "committed", "published"), [(0, 0, -1), (5, 5, 4), (6, 5, 4)])
@@ -105,7 +111,12 @@ def test_temporary_names_are_no_batches() -> None:
 
 def test_settings_in_the_log_are_compared() -> None:
     recovery = recover(
-        left(0, 0), JobRecord("job", 1, 0), 1, setting={"k": "now"}.get, modified_ms=lambda _: pytest.fail("no input")
+        left(0, 0),
+        JobRecord("job", 1, 0),
+        1,
+        job="flights",
+        setting={"k": "now"}.get,
+        modified_ms=lambda _: pytest.fail("no input"),
     )
     assert recovery.conf == (ConfDifference("k", "logged", "now"),)
 

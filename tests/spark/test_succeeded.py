@@ -45,7 +45,7 @@ def found(current: int) -> JobRecovery:
     logs = Moving()
     logs.files = left(5, 5).files
     with store(current).or_fenced():
-        return recover(logs, JobRecord("job", 1, 5), 1, setting=lambda _: None, modified_ms=lambda _: 0)
+        return recover(logs, JobRecord("job", 1, 5), 1, job="flights", setting=lambda _: None, modified_ms=lambda _: 0)
 
 
 def test_logs_that_a_successor_goes_on_with_are_not_taken_for_broken_ones() -> None:

@@ -58,7 +58,7 @@ class Files:
 
 def went_back(logs: Logs, report: Verification, published: int, **files: Any) -> Snapshot | None:
     service: Any = Files(logs, **files)
-    return fall_back(report, logs, service, published, IfDamaged.FALL_BACK)
+    return fall_back(report, logs, service, published, IfDamaged.FALL_BACK, "flights")
 
 
 def names(logs: Logs) -> dict[str, list[str]]:
@@ -109,7 +109,7 @@ def test_managed_state_in_the_tree_stays(beside: list[str]) -> None:
     """The record names the commits of the batch that was published last, which an older snapshot does not have."""
     logs = logged(3, 3)
     service: Any = Files(logs, beside=beside)
-    assert fall_back(found(3, newest=3), logs, service, 3, IfDamaged.FALL_BACK) is not None
+    assert fall_back(found(3, newest=3), logs, service, 3, IfDamaged.FALL_BACK, "flights") is not None
     assert [path for path in service.kept if not path.startswith("checkpoint/")] == beside[:1]
     assert DEFAULT_DIRECTORY.startswith("_milepost/")
 
@@ -133,7 +133,9 @@ def test_two_batches_are_run_again_one_after_the_other(dies: str) -> None:
         "sources/0": ["0", "1", "2", "3", "4"],
         "set-aside": ["4"],
     }
-    found_first = recover(logs, JobRecord("job", 1, 3), 7, setting=lambda _: None, modified_ms=lambda _: 0)
+    found_first = recover(
+        logs, JobRecord("job", 1, 3), 7, job="flights", setting=lambda _: None, modified_ms=lambda _: 0
+    )
     assert (found_first.resumes_at, found_first.replays, found_first.set_aside) == (3, True, 4)
 
     logs.put("commits/3", "v1\n{}")
@@ -143,7 +145,7 @@ def test_two_batches_are_run_again_one_after_the_other(dies: str) -> None:
         bring_back(logs)
         assert logs.files["offsets/4"] == planned
         assert names(logs)["set-aside"] == []
-    then = recover(logs, JobRecord("job", 1, 3), 8, setting=lambda _: None, modified_ms=lambda _: 0)
+    then = recover(logs, JobRecord("job", 1, 3), 8, job="flights", setting=lambda _: None, modified_ms=lambda _: 0)
     assert (then.resumes_at, then.replays, then.set_aside) == (4, True, None)
 
 
@@ -180,7 +182,7 @@ def test_the_logs_that_are_to_stay_have_to_be_whole() -> None:
 def test_who_is_told_to_goes_on_or_refuses() -> None:
     logs, report = logged(3, 3), found(3, newest=3)
     nobody: Any = None
-    assert fall_back(report, logs, nobody, 3, IfDamaged.GO_ON) is None
-    with pytest.raises(CheckpointDamaged, match="it would go back to batch 2") as refused:
-        fall_back(report, logs, nobody, 3, IfDamaged.REFUSE)
+    assert fall_back(report, logs, nobody, 3, IfDamaged.GO_ON, "flights") is None
+    with pytest.raises(CheckpointDamaged, match=r"it would go back to batch 2.* restore flights @\d+\.") as refused:
+        fall_back(report, logs, nobody, 3, IfDamaged.REFUSE, "flights")
     assert refused.value.damaged == ("checkpoint/state/0/0/1.delta",)

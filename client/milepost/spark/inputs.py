@@ -42,9 +42,11 @@ def inputs_of(checkpoint: Checkpoint, batch: int) -> Iterator[InputFile]:
         yield from _logged(checkpoint, f"sources/{source}", before.get(source, -1), end)
 
 
-def check_inputs(files: Iterable[InputFile], modified_ms: Callable[[str], int | None], batch: int) -> list[str]:
-    """Return the URIs of those ``files``, the input of ``batch``, whose modification time has changed since Spark
-    logged it. ``modified_ms`` returns the present modification time of a file, None if the file is gone. Raises
+def check_inputs(
+    files: Iterable[InputFile], modified_ms: Callable[[str], int | None], batch: int, job: str
+) -> list[str]:
+    """Return the URIs of those ``files``, the input of ``batch`` of ``job``, whose modification time has changed since
+    Spark logged it. ``modified_ms`` returns the present modification time of a file, None if the file is gone. Raises
     `InputMissing` if a file is gone.
     """
     gone: list[str] = []
@@ -59,9 +61,18 @@ def check_inputs(files: Iterable[InputFile], modified_ms: Callable[[str], int | 
         more = f" and {len(gone) - 5} more" if len(gone) > 5 else ""
         raise InputMissing(
             f"batch {batch} must be run again, but files of its input were deleted: {', '.join(gone[:5])}{more}; "
-            "put them back: input files are needed until the next batch has begun"
+            f"put them back: input files are needed until the next batch has begun. {_without_them(job, batch)}"
         )
     return rewritten
+
+
+def _without_them(job: str, batch: int) -> str:
+    if batch == 0:
+        return "If they are lost, begin the job under another name, with another output"
+    return (
+        f"If they are lost, milepost jobs restore {job} --batch {batch - 1} takes the job back to before this batch, "
+        "which is then planned anew from the input that there is"
+    )
 
 
 def _source_offsets(log: bytes | None) -> dict[str, int]:

@@ -81,13 +81,14 @@ def recover(
     record: JobRecord,
     epoch: int,
     *,
+    job: str,
     setting: Callable[[str], str | None],
     modified_ms: Callable[[str], int | None],
     damaged: tuple[DamagedFile, ...] = (),
     went_back_to: int | None = None,
 ) -> JobRecovery:
-    """Read which batch the job continues with, and check that its checkpoint fits the job record. Call this after the
-    epoch was granted.
+    """Read which batch the ``job`` continues with, and check that its checkpoint fits the job record. Call this after
+    the epoch was granted.
 
     ``setting`` returns the value of a key in the Spark session, ``modified_ms`` the modification time of a file (None:
     it is gone). The result includes ``damaged``, the damaged files that the driver found, and ``went_back_to``, the
@@ -98,18 +99,18 @@ def recover(
     """
     logged, committed = newest(checkpoint, "offsets"), newest(checkpoint, "commits")
     aside = set_aside(checkpoint)
+    back = _back(job, min(logged, committed), record)
     if committed not in (logged, logged - 1):
         raise NoSafeCheckpoint(
             f"Spark's logs in the checkpoint end with offsets/{logged} and commits/{committed}: no query leaves them "
-            "so, and it is not known which batch comes next"
+            f"so, and it is not known which batch comes next; {back}"
         )
     resumes_at, replays = committed + 1, logged > committed
     if max(logged, aside) < record.begun:
         raise NoSafeCheckpoint(
             f"batch {record.published} was published last and batch {record.entered} begun, but the offsets that Spark "
             f"has logged last are those of batch {logged}: the job's checkpoint was emptied, rolled back or changed, "
-            "and input that was published already would be divided into batches anew; roll its files back to a "
-            "snapshot that has these offsets, if one is left, or begin the job under another name, with another output"
+            f"and input that was published already would be divided into batches anew; {back}"
         )
     offsets = checkpoint.read(f"offsets/{logged}") or b"" if logged >= 0 else b""
     recovery = JobRecovery(
@@ -118,7 +119,7 @@ def recover(
         replays=replays,
         entries=_entries(record, resumes_at) if replays else 0,
         conf=tuple(conf_differences(offsets, setting)),
-        rewritten=tuple(check_inputs(inputs_of(checkpoint, logged), modified_ms, logged)) if replays else (),
+        rewritten=tuple(check_inputs(inputs_of(checkpoint, logged), modified_ms, logged, job)) if replays else (),
         query=_query(checkpoint),
         damaged=damaged,
         went_back_to=went_back_to,
@@ -127,6 +128,20 @@ def recover(
     )
     _report(recovery)
     return recovery
+
+
+def _back(job: str, batch: int, record: JobRecord) -> str:
+    """Return what to do: restore the job to ``batch``, the last one that the checkpoint has whole, or if it has none,
+    to the last published one.
+    """
+    anew = "begin the job under another name, with another output"
+    to = batch if batch >= 0 else record.published
+    if to < 0:
+        return anew
+    return (
+        f"milepost jobs restore {job} --batch {to} takes files, job record, output and managed state back together, "
+        f"and milepost files snapshots {job} lists to which other points; if none is left, {anew}"
+    )
 
 
 def conf_differences(offsets: bytes, session: Callable[[str], str | None]) -> list[ConfDifference]:

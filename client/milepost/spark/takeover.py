@@ -110,12 +110,13 @@ def take_over(
     with certain.or_fenced():
         end_rescale(pointer, tree)
         found = look(store, digests=digests or pointer.record.entries >= _ENTRIES_TO_READ_ALL)
-        snapshot = fall_back(found, tree, store.files, pointer.record.published, if_damaged)
+        snapshot = fall_back(found, tree, store.files, pointer.record.published, if_damaged, name)
         bring_back(tree)
         recovery = recover(
             tree,
             pointer.record,
             certain.epoch,
+            job=name,
             setting=lambda key: _setting(spark, key),
             modified_ms=HadoopFiles(spark).modified_ms,
             damaged=() if found is None else tuple(found.damaged),
@@ -172,8 +173,9 @@ def fall_back(
     files: JobFiles,
     published: int,
     if_damaged: IfDamaged,
+    job: str,
 ) -> Snapshot | None:
-    """If files of the job are damaged, roll back to the newest whole snapshot that is safe, and return it.
+    """If files of ``job`` are damaged, roll back to the newest whole snapshot that is safe, and return it.
 
     ``published`` is the last published batch. Raises `CheckpointDamaged`, `Fenced`, and the errors of reading the
     checkpoint.
@@ -186,14 +188,15 @@ def fall_back(
     logged = max(newest(checkpoint, "offsets"), set_aside(checkpoint))
     snapshot = newest_whole(safe(found.kept.snapshots, logged, published))
     if snapshot is None:
-        raise refusal(found, f"no whole snapshot is safe to go back to: {_wanted(logged, published)}")
+        raise refusal(found, job, f"no whole snapshot is safe to go back to: {_wanted(logged, published)}")
     if if_damaged is IfDamaged.REFUSE:
         raise refusal(
             found,
+            job,
             f'it is set that the job does not go on then; with if_damaged="fall-back" it would go back to batch '
             f"{snapshot.batch}",
         )
-    keep = _to_keep(checkpoint, snapshot.batch, logged, found)
+    keep = _to_keep(checkpoint, snapshot.batch, logged, found, job)
     _log.error(
         "%s; going back to batch %d of the job, at revision %d: what came after it is evaluated again with the same "
         "input, and published no second time",
@@ -246,7 +249,7 @@ def _wanted(logged: int, published: int) -> str:
     )
 
 
-def _to_keep(checkpoint: Writable, batch: int, logged: int, found: Verification) -> list[str]:
+def _to_keep(checkpoint: Writable, batch: int, logged: int, found: Verification, job: str) -> list[str]:
     """Return the paths that a rollback to the snapshot of ``batch`` leaves unchanged: what Spark logged about the input
     of later batches. If two logged batches would run again, first set the offsets of the second (``logged``) aside.
 
@@ -271,6 +274,6 @@ def _to_keep(checkpoint: Writable, batch: int, logged: int, found: Verification)
             keep.append(SET_ASIDE)
     except WrongCheckpoint as error:
         raise refusal(
-            found, f"what Spark logged about the input after batch {batch} cannot be read either: {error}"
+            found, job, f"what Spark logged about the input after batch {batch} cannot be read either: {error}"
         ) from error
     return keep

@@ -51,9 +51,10 @@ def campaign(view: View, request: Campaign, context: DecisionContext) -> Decisio
             {"holder": holder.holder, "epoch": store.epoch},
         )
     if store.stopped is not None and not request.if_stopped:
+        by = f"{store.stopped.person} at {store.stopped.at}"
         return Refused(
             Code.HELD,
-            f"{store.name!r} was stopped by {store.stopped.person} at {store.stopped.at}, and is not started yet",
+            f"{store.name!r} was stopped by {by}, until milepost jobs start {store.name}",
             {"holder": None, "epoch": store.epoch, "stopped": wish_body(view, store)},
         )
     granted = replace(

@@ -108,10 +108,11 @@ class ManagedState:
             raise NoSafeCheckpoint(
                 f"the state {snapshot.name!r} was published with batch {snapshot.batch}, but its files lack what that "
                 f"batch committed of the partitions {lost}: they were rolled back without the job record, deleted, or "
-                "stateful was given another place; nothing is processed. Give it the place that it had, or roll the "
-                f"job's files back to a snapshot or savepoint of batch {snapshot.batch} or later, if one is left, or "
-                "restore a backup of them; or begin the job under another name, with another output and its input from "
-                "the beginning"
+                "stateful was given another place; nothing is processed. Give it the place that it had; or let "
+                "milepost jobs restore take job record, output and state back together, to a snapshot that milepost "
+                f"files snapshots lists; or roll the files back to one of batch {snapshot.batch} or later, if one is "
+                "left, or restore a backup of them; or begin the job under another name, with another output and its "
+                "input from the beginning"
             )
         self._found.add(snapshot.name)
 

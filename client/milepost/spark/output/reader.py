@@ -126,9 +126,19 @@ def read_published(
         gone = published.missing()
         raise BatchesGone(
             f"files of batches {_listed(gone)} of job {job!r} are gone from {published.output}, and no job.expire "
-            "deleted them: read the others with batches=",
+            f"deleted them: read the others with batches={_made_again(job, gone)}",
             gone,
         ) from error
+
+
+def _made_again(job: str, gone: Sequence[int]) -> str:
+    """Return the end of a sentence, with the command after which the batches that are ``gone`` are published again."""
+    if gone[0] == 0:
+        return ""
+    return (
+        f", or milepost jobs restore {job} --batch {gone[0] - 1}, after which the job publishes them again, if its "
+        "source still has the input"
+    )
 
 
 class _Published:

@@ -49,7 +49,10 @@ _OWN_DISKS = (
     "such as one in an object store or on a disk that is mounted everywhere"
 )
 _PART = re.compile(r"part-(?P<partition>\d+)-")
-_ANOTHER_NAME = "cast it to the type it had, or give it another name"
+_ANOTHER_NAME = (
+    "cast it to the type it had, or give it another name; if that type was published by mistake, milepost jobs restore "
+    "takes the job back to a batch from before"
+)
 TROUBLE = (OSError, Py4JError)
 """The exceptions of the file operations of `LocalFiles` and `HadoopFiles`."""
 _log = logging.getLogger(__name__)

@@ -169,7 +169,10 @@ def _changed(older: StateVariable, newer: StateVariable) -> StateVariable:
     for one in older.schemas:
         why = _fits(one, schema)
         if why is not None:
-            raise InvalidUse(f"{where} cannot take its new schema: {why}")
+            raise InvalidUse(
+                f"{where} cannot take its new schema: {why}; if a release has stored a schema by mistake, milepost "
+                "jobs restore takes the job back to a batch from before"
+            )
     if len(older.schemas) == _MOST_SCHEMAS:
         raise InvalidUse(f"{where} has had {_MOST_SCHEMAS} schemas, which is the most there can be")
     return replace(older, schemas=(*older.schemas, schema), ttl=newer.ttl)
