@@ -63,6 +63,7 @@ from milepost.files import JobFiles
 from milepost.session import Session
 from milepost.store import StateHandleStore
 from milepost.types import (
+    BegunBatch,
     Clone,
     CorruptHandle,
     DamagedFile,
@@ -71,6 +72,7 @@ from milepost.types import (
     FileCredential,
     Handle,
     HistoryEntry,
+    JobAct,
     JobFile,
     JobInfo,
     JobState,
@@ -169,6 +171,8 @@ __all__ = [
     "StandbyInfo",
     "StateAddition",
     "StateReplacement",
+    "BegunBatch",
+    "JobAct",
     "JobInfo",
     "JobState",
     "JobSummary",

@@ -15,6 +15,7 @@ from milepost import origin, timeline
 from milepost.errors import NoSafeCheckpoint, RecordUnreadable
 from milepost.origin import Origin
 from milepost.timeline import UNRESTORED, Timeline, whole_number
+from milepost.types import JobAct
 
 SCHEMA = 2
 _STATE_SCHEMA = 3
@@ -190,6 +191,11 @@ class JobRecord:
         if before < 0 or before > self.published:
             raise ValueError(f"before must be from 0 to {self.published}, the batch that was published last")
         return replace(self, epoch=epoch, expired=max(before, self.expired))
+
+    def expiry(self, before: JobRecord) -> JobAct:
+        """Return what the change from ``before`` to this record, in which more batches are expired, does to the job."""
+        known = before.expired - 1 if before.expired else None
+        return JobAct("expired", batch=self.expired - 1, previous_batch=known)
 
     def restoring(self, then: JobRecord, epoch: int) -> JobRecord:
         """Return the record after a restore under ``epoch`` to the time when it was ``then``: the batches, the managed

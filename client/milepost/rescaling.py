@@ -62,7 +62,7 @@ def planned(job: str, files: JobFiles, partitions: int) -> JobRescale:
     operators = [name for name in names_in(files, f"{_LOGS}/state") if _OPERATOR.match(name)]
     if not operators:
         raise UnsafeQuery(f"{job} has no state of Spark's operators, so there is nothing to rescale")
-    before = _partitions(job, files, logged)
+    before = partitions_of(job, files, logged)
     if before == partitions:
         raise UnsafeQuery(f"the state of {job} has {partitions} partitions already")
     return JobRescale(
@@ -78,7 +78,10 @@ def planned(job: str, files: JobFiles, partitions: int) -> JobRescale:
     )
 
 
-def _partitions(job: str, files: JobFiles, batch: int) -> int:
+def partitions_of(job: str, files: JobFiles, batch: int) -> int:
+    """Return in how many partitions the state of Spark's operators is after ``batch``. Raises `WrongCheckpoint` if
+    Spark's log does not say, and `NotExist` if it has no such batch.
+    """
     path = f"{_LOGS}/offsets/{batch}"
     try:
         return int(json.loads(files.read(path).decode().splitlines()[1])["conf"][_PARTITIONS])

@@ -29,6 +29,8 @@ __all__ = [
     "SessionSummary",
     "Process",
     "StandbyInfo",
+    "BegunBatch",
+    "JobAct",
     "JobInfo",
     "JobSummary",
     "HistoryEntry",
@@ -354,6 +356,18 @@ class StandbyInfo:
 
 
 @dataclass(frozen=True)
+class BegunBatch:
+    """A batch of the query in ``directory`` that is begun and not committed: a driver stored its offsets at the time
+    ``since``, under ``epoch``.
+    """
+
+    directory: str
+    batch: int
+    epoch: int | None
+    since: datetime
+
+
+@dataclass(frozen=True)
 class JobInfo:
     """A job as a whole: who leads it, who stands by, and which batches it has committed.
 
@@ -365,7 +379,9 @@ class JobInfo:
     a keepalive, None if no session holds the epoch. ``standbys`` names 100 standbys at most, the next leader first;
     ``standby_count`` counts them all. ``kept`` has the snapshots of the job's files. ``handles`` counts the handles of
     the job's store, ``damaged`` the records that cannot be read. ``now`` is the service's time when it answered.
-    ``process`` describes the process that holds the epoch, None if none does or its client did not.
+    ``process`` describes the process that holds the epoch, None if none does or its client did not. ``begun`` has of
+    each query the batch that was begun and is not committed: its driver is at it, or the next driver runs it again,
+    with the same input.
     """
 
     job: str
@@ -380,6 +396,7 @@ class JobInfo:
     now: datetime
     process: Process | None = None
     wish: Wish | None = None
+    begun: Sequence[BegunBatch] = ()
 
     @property
     def batch(self) -> Snapshot | None:
@@ -458,6 +475,7 @@ class HistoryEntry:
       granted, and it is not known how this one ended). ``by`` is the name of the client that ended it, if that is not
       the client of the session.
     - ``batch-committed``: ``batch`` of the query in ``directory``, under ``epoch``; ``since`` is when it was begun,
+      ``begun_under`` the epoch that began it, if that is an earlier one, which left it uncommitted;
       ``snapshot`` the revision of its snapshot, and ``replay`` says that this batch, or a later one, was committed
       before.
     - ``savepoint-made``, ``savepoint-dropped``: ``savepoint`` of ``snapshot``.
@@ -468,6 +486,10 @@ class HistoryEntry:
     - ``stop-requested``, ``hand-over-requested``, ``started``: a person asked that the driver of ``epoch`` stops, or
       hands over, or that the job is started again, for the reason ``reason``. ``holder`` is the person, as far as the
       client said, and ``savepoint`` the savepoint to make.
+    - ``expired``: output of the job was expired, up to ``batch``; ``previous_batch`` is the newest batch that was
+      expired before.
+    - ``rescaled``: the state of the job was divided among ``partitions`` in place of ``previous_partitions``, as
+      ``batch``.
     - ``damaged``: the stored page ``page`` of the history cannot be read, for the reason ``reason``, and its entries
       are missing. Such an entry has neither ``at`` nor ``revision``.
     - ``missed``: `Client.job_events` could not tell what happened here, since the service no longer keeps it;
@@ -503,6 +525,22 @@ class HistoryEntry:
     page: str | None = None
     reason: str | None = None
     id: str | None = None
+    partitions: int | None = None
+    previous_partitions: int | None = None
+    begun_under: int | None = None
+
+
+@dataclass(frozen=True)
+class JobAct:
+    """What a change of a job's record does to the job, for its history: ``kind`` is ``expired`` or ``rescaled``, and
+    the other members are those of `HistoryEntry`. A service that does not know the kind enters nothing.
+    """
+
+    kind: str
+    batch: int | None = None
+    previous_batch: int | None = None
+    partitions: int | None = None
+    previous_partitions: int | None = None
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ MAX_LABELS: Final = 32
 MAX_LABEL_VALUE: Final = 256
 MAX_LABELS_LENGTH: Final = 8000
 """The most characters of all labels in one header: nginx and Apache refuse a header line of more than 8 KiB."""
+MAX_ACT_LENGTH: Final = 1000
+"""The most characters of what a change does to the job, for its history."""
 MIN_TTL_SECONDS: Final = 1
 MAX_TTL_SECONDS: Final = 3600
 MAX_WAIT_SECONDS: Final = 60
@@ -62,6 +64,7 @@ class Header:
     REPLAYED: Final = "Milepost-Replayed"
     LABELS: Final = "Milepost-Labels"
     LABEL_PREFIX: Final = "Milepost-Label-"
+    ACT: Final = "Milepost-Act"
     REVISION: Final = "Milepost-Revision"
     TERM: Final = "Milepost-Term"
     REQUEST_ID: Final = "X-Request-Id"

@@ -36,7 +36,11 @@ pytestmark = pytest.mark.later
 BLOCKS = list(all_blocks())
 PRINTED = {
     "README.md": [r"^batch 8$|b'batch 8'"],
-    "docs/cli.md": [r"^refused: session (\w+) holds it$", r"^(\w+)  milepost lock  60\.0 ", r"^latest is removed$"],
+    "docs/cli.md": [
+        r"^refused: session (\w+) holds it$",
+        r"^(\w+)  \S+@\S+:\d+ \(milepost lock\)  60\.0 ",
+        r"^latest is removed$",
+    ],
 }
 """What the lines of a page print, where that says more than that they end well."""
 

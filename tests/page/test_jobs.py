@@ -79,6 +79,13 @@ def test_the_address_keeps_how_the_jobs_are_filtered(
     with driver(client, "orders", "spark-9") as session:
         session.store("orders").campaign()
         session.store("orders").resign()
+    with client.session(holder="anna@laptop:4711 (milepost files savepoint)") as command:
+        command.store("orders").campaign()
+        command.store("orders").resign()
+    screen.open(f"{server.url}/#/jobs/orders")
+    past = screen.part("What became of it")
+    expect(past).to_contain_text("until now")
+    assert screen.pair(past, "take-overs") == "0", "a command that takes an epoch drives no query"
     screen.open(server.url)
     screen.page.get_by_role("link", name="Resigned").click()
     expect(screen.row("orders")).to_contain_text("Resigned")

@@ -100,13 +100,16 @@ def test_a_rescaled_job_goes_on_and_a_restore_undoes_the_rescale(job: Place, cli
     check_output(job)
 
 
-def test_the_command_rescales_a_job_and_a_second_one_has_nothing_to_do(job: Place) -> None:
+def test_the_command_rescales_a_job_and_a_second_one_has_nothing_to_do(job: Place, client: milepost.Client) -> None:
     run(job)
     program = str(Path(sys.executable).with_name("milepost"))
     command = [program, "-u", job.url, "jobs", "rescale", job.name, "3", "--json"]
     made = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False)
     assert made.returncode == 0, made.stderr
     assert json.loads(made.stdout)["batch"] == 2
+    (entry,) = [each for each in client.job_history(job.name) if each.kind == "rescaled"]
+    assert (entry.batch, entry.partitions) == (2, 3)
+    assert entry.previous_partitions == int(job.spark.conf.get("spark.sql.shuffle.partitions") or 0)
     again = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False)
     assert (again.returncode, again.stdout) == (1, "")
     assert "has 3 partitions already" in again.stderr
@@ -148,6 +151,8 @@ def test_a_driver_that_dies_after_spark_has_committed_has_rescaled_the_job(job: 
     run(job)
     record = decode(client.store(job.name).read(JOB))
     assert (record.rescales_at, record.published) == (None, 3)
+    (entry,) = [each for each in client.job_history(job.name) if each.kind == "rescaled"]
+    assert (entry.batch, entry.partitions, entry.epoch) == (2, 3, record.epoch), "the driver that took over ended it"
     check_output(job, 2)
 
 

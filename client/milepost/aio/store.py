@@ -19,6 +19,7 @@ from milepost.types import (
     Epoch,
     FileCredential,
     Handle,
+    JobAct,
     LockedHandles,
     Removal,
     StoreEvent,
@@ -98,14 +99,17 @@ class AsyncStateHandleStore(NotPicklable):
         *,
         timeout: float | None = None,
         progress: Progress | None = None,
+        act: JobAct | None = None,
     ) -> Handle:
         """Set a new state of a handle that this session has locked, if ``version`` is its current version. Without
         ``labels`` the handle keeps its labels.
 
         ``state`` and ``progress`` are as in `add_and_lock`. Raises `NotExist`, `NotLocked`, `VersionMismatch` (its
         ``current`` is the current version), and `LabelsLost` if the state was set, but not with the labels.
+
+        The same commit enters ``act`` into the history of the job; that takes an epoch.
         """
-        return await self._driver.run(self._operations.replace(name, version, state, labels, timeout, progress))
+        return await self._driver.run(self._operations.replace(name, version, state, labels, timeout, progress, act))
 
     async def exists(self, name: str, *, timeout: float | None = None) -> str | None:
         """Return the version of the handle, or None if there is no such handle. Raises `Corrupt`."""

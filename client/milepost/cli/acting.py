@@ -10,6 +10,7 @@ import typer
 
 from milepost.cli.options import Options
 from milepost.client import Client
+from milepost.drivers.environment import MOST_CHARACTERS, default_holder
 from milepost.errors import EpochHeld, MilepostError
 from milepost.session import Session
 from milepost.store import StateHandleStore
@@ -106,9 +107,12 @@ def in_the_way(job: JobInfo) -> str:
 
 
 def holder(context: typer.Context) -> str:
-    """Return the name of the command's session, by which ``milepost sessions`` shows it, such as ``milepost put``."""
+    """Return the holder of the command's session, by which ``milepost sessions`` and the history of a job show it: who
+    runs which command, such as ``anna@laptop:4711 (milepost put)``.
+    """
     group = context.parent.info_name if context.parent is not None and context.parent.parent is not None else None
-    return " ".join(filter(None, ("milepost", group, context.info_name)))
+    command = " ".join(filter(None, ("milepost", group, context.info_name)))
+    return f"{default_holder()[: MOST_CHARACTERS - len(command) - 3]} ({command})"
 
 
 @contextmanager

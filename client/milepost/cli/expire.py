@@ -39,7 +39,7 @@ def expire(
         known = decode(opened.read(JOB, handle.version))
         record = _expiring(store, known, before, opened.epoch or known.epoch)
         if record.expired > known.expired:
-            opened.replace(JOB, handle.version, record.encode(), record.labels)
+            opened.replace(JOB, handle.version, record.encode(), record.labels, act=record.expiry(known))
     _report(context, store, known, record, "are expired; the next driver deletes their files")
 
 

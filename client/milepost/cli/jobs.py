@@ -23,7 +23,7 @@ from milepost.errors import Damaged, MilepostError, NotExist
 from milepost.rescaling import JobRescale
 from milepost.rescaling import planned as planned_rescale
 from milepost.restoring import newest_as_of, newest_of_batch, planned, restore
-from milepost.types import HistoryEntry, JobInfo, JobSummary, KeptSnapshots, Process, StandbyInfo, Wish
+from milepost.types import BegunBatch, HistoryEntry, JobInfo, JobSummary, KeptSnapshots, Process, StandbyInfo, Wish
 
 jobs = typer.Typer(
     rich_markup_mode=None,
@@ -97,6 +97,7 @@ def show_job(context: typer.Context, job: Job) -> None:
             "expires_in": info.expires_in,
             "standbys": [_standby(each) for each in info.standbys],
             "taken": info.batch and info.batch.taken,
+            "begun": [_begun(each, info) for each in info.begun],
             "directory": info.batch and info.batch.directory,
             "snapshots": len(info.kept.snapshots),
             "savepoints": [each.name for each in info.kept.savepoints],
@@ -316,7 +317,12 @@ def _detail(entry: HistoryEntry) -> str | None:
         case "batch-committed":
             of = f"of {entry.directory}" if entry.directory else "of the root"
             took = f", took {(entry.at - entry.since).total_seconds():.1f} s" if entry.at and entry.since else ""
-            return f"{of}{took}{', committed again' if entry.replay else ''}"
+            again = (
+                f", begun under epoch {entry.begun_under} and run again under epoch {entry.epoch}, with the same input"
+                if entry.begun_under
+                else ""
+            )
+            return f"{of}{took}{again}{', committed again' if entry.replay else ''}"
         case "savepoint-made" | "savepoint-dropped":
             return f"{entry.savepoint}, snapshot @{entry.snapshot}"
         case "rolled-back":
@@ -325,6 +331,12 @@ def _detail(entry: HistoryEntry) -> str | None:
         case "stop-requested" | "hand-over-requested" | "started":
             made = f"with savepoint {entry.savepoint}" if entry.savepoint else None
             return "; ".join(filter(None, (made, entry.reason))) or None
+        case "expired":
+            first = 0 if entry.previous_batch is None else entry.previous_batch + 1
+            return f"output of batches {first} to {entry.batch}"
+        case "rescaled":
+            among = f"{entry.previous_partitions} to {entry.partitions} partitions" if entry.partitions else None
+            return among and f"state from {among}"
         case "cloned":
             return f"{entry.files} files of {entry.source}"
         case "dropped":
@@ -375,6 +387,17 @@ def _line(job: JobInfo | JobSummary) -> dict[str, Any]:
 def _process(process: Process | None) -> dict[str, Any]:
     found = process or Process()
     return {"host": found.host, "pid": found.pid, "application": found.application, "ui": found.ui}
+
+
+def _begun(batch: BegunBatch, job: JobInfo) -> str:
+    """Return on one line what becomes of a batch that is begun and not committed."""
+    leads = job.state in ("led", "stopping")
+    if leads and batch.epoch == job.epoch.epoch:
+        fate = f"runs under epoch {batch.epoch}"
+    else:
+        who = f"epoch {job.epoch.epoch} runs" if leads else "the next driver runs"
+        fate = f"left by epoch {batch.epoch or '-'}: {who} it again, with the same input, so nothing is lost"
+    return f"batch {batch.batch} of {batch.directory or 'the root'}, begun at {_text(batch.since)}, {fate}"
 
 
 def _wish(wish: Wish) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 
 from milepost.core.body import AsyncState, Body, body_of
 from milepost.core.calls import answers, file_answers
@@ -41,8 +43,8 @@ from milepost.operations.handles import (
     RESIGN,
 )
 from milepost.operations.operation import RestOperation
-from milepost.types import DroppedJob, Epoch, FileCredential, Handle, LockedHandles, Removal
-from milepost.wire import STATE_MEDIA_TYPE, UPLOAD_MEDIA_TYPE
+from milepost.types import DroppedJob, Epoch, FileCredential, Handle, JobAct, LockedHandles, Removal
+from milepost.wire import STATE_MEDIA_TYPE, UPLOAD_MEDIA_TYPE, Header
 
 log = logging.getLogger("milepost.stores")
 
@@ -82,11 +84,13 @@ class StoreOperations(StoreCalls):
         labels: Mapping[str, str] | None,
         timeout: float | None = None,
         progress: Progress | None = None,
+        act: JobAct | None = None,
     ) -> Operation[Handle]:
-        """Do Flink's replace: set a new state of a handle if ``version`` is its current version. Raises `NotExist`,
-        `VersionMismatch`, `NotLocked`, `LabelsLost`.
+        """Do Flink's replace: set a new state of a handle if ``version`` is its current version; the same commit enters
+        ``act`` into the history of the job. Raises `NotExist`, `VersionMismatch`, `NotLocked`, `LabelsLost`.
         """
-        return (yield from self._write(REPLACE, name, state, labels, if_match(version), timeout, progress))
+        headers = {**if_match(version), **_act_header(act)}
+        return (yield from self._write(REPLACE, name, state, labels, headers, timeout, progress))
 
     def exists(self, name: str, timeout: float | None = None) -> Operation[str | None]:
         """Do Flink's exists: return the version of a handle; None if there is no such handle. Raises `Corrupt`."""
@@ -350,3 +354,9 @@ class StoreOperations(StoreCalls):
     def _at(self, operation: RestOperation, name: str) -> tuple[str, str]:
         """Return the method and the path of a request about one handle. Raises `InvalidName`."""
         return self.at(operation, checked_name(name))
+
+
+def _act_header(act: JobAct | None) -> dict[str, str]:
+    if act is None:
+        return {}
+    return {Header.ACT: json.dumps({name: value for name, value in asdict(act).items() if value is not None})}

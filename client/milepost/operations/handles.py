@@ -43,7 +43,7 @@ REPLACE = change(
     {*RECEIVES_BYTES, Code.NOT_EXIST, Code.NOT_LOCKED, Code.VERSION_MISMATCH, Code.PRECONDITION_REQUIRED},
     fenced=True,
     answer="Handle",
-    takes=(Header.CONTENT_DIGEST, Header.LABELS, Header.IF_MATCH),
+    takes=(Header.CONTENT_DIGEST, Header.LABELS, Header.ACT, Header.IF_MATCH),
     gives=(Header.ETAG,),
 )
 EXISTS = operation("exists", "HEAD", _HANDLE, Right.READ, {Code.NOT_EXIST, Code.CORRUPT}, gives=(Header.ETAG,))

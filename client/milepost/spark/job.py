@@ -22,6 +22,7 @@ from milepost.errors import (
     UnsafeQuery,
     WrongCheckpoint,
 )
+from milepost.job_record import JobRecord
 from milepost.rescaling import JobRescale
 from milepost.spark.batch import ExactlyOnce
 from milepost.spark.driver.calls import describe, spark_may_be_gone, within
@@ -195,7 +196,7 @@ class Job:
         if published_page(record.manifest, record.published, first=record.first_output) is None:
             return
         if record.expiring(before, self.epoch).expired > record.expired:
-            self._pointer.change(lambda current: current.expiring(before, self.epoch))
+            self._pointer.change(lambda current: current.expiring(before, self.epoch), JobRecord.expiry)
         self._delete_expired()
 
     def _delete_expired(self) -> None:

@@ -32,7 +32,7 @@ from milepost.errors import (
 )
 from milepost.files import JobFiles
 from milepost.job_record import JOB, RECORD_FILE, JobRecord, decode
-from milepost.types import Epoch, Handle
+from milepost.types import Epoch, Handle, JobAct
 from milepost.wire import Code, Outcome
 
 _log = logging.getLogger(__name__)
@@ -49,7 +49,15 @@ class HandleStore(Protocol):
     @property
     def files(self) -> JobFiles: ...
     def add_and_lock(self, name: str, state: bytes, labels: Mapping[str, str] | None = None) -> Handle: ...
-    def replace(self, name: str, version: str, state: bytes, labels: Mapping[str, str] | None = None) -> Handle: ...
+    def replace(
+        self,
+        name: str,
+        version: str,
+        state: bytes,
+        labels: Mapping[str, str] | None = None,
+        *,
+        act: JobAct | None = None,
+    ) -> Handle: ...
     def get(self, name: str) -> Handle: ...
     def get_and_lock(self, name: str) -> Handle: ...
     def read(self, name: str, version: str | None = None) -> bytes: ...
@@ -90,13 +98,15 @@ class ResolvingStore:
         """
         return self._moved(name, state, lambda: self.plain.add_and_lock(name, state, labels))
 
-    def replace(self, name: str, version: str, state: bytes, labels: Mapping[str, str]) -> Handle:
-        """Replace a handle by compare-and-set.
+    def replace(
+        self, name: str, version: str, state: bytes, labels: Mapping[str, str], act: JobAct | None = None
+    ) -> Handle:
+        """Replace a handle by compare-and-set; the same commit enters ``act`` into the history of the job.
 
         Raises `Fenced` in place of `VersionMismatch` if a newer driver leads.
         """
         try:
-            return self._moved(name, state, lambda: self.plain.replace(name, version, state, labels))
+            return self._moved(name, state, lambda: self.plain.replace(name, version, state, labels, act=act))
         except VersionMismatch as mismatch:
             self.raise_if_fenced(mismatch)
             raise
@@ -217,28 +227,33 @@ class JobPointer:
             )
         return cls(store, record if record.authority else replace(record, authority=authority), handle.version)
 
-    def change(self, change: Callable[[JobRecord], JobRecord]) -> None:
-        """Replace the record by ``change(record)``. Threads may call this at the same time. Raises the errors of
-        `move`.
+    def change(
+        self, change: Callable[[JobRecord], JobRecord], act: Callable[[JobRecord, JobRecord], JobAct] | None = None
+    ) -> None:
+        """Replace the record by ``change(record)``. Threads may call this at the same time. ``act(new, old)`` says of
+        the two records what the change does to the job, for its history. Raises the errors of `move`.
         """
         with self._one_moves:
-            self.move(change(self.record))
+            changed = change(self.record)
+            self.move(changed, None if act is None else act(changed, self.record))
 
-    def publish(self, change: Callable[[JobRecord], JobRecord]) -> None:
+    def publish(self, change: Callable[[JobRecord], JobRecord], act: JobAct | None = None) -> None:
         """Replace the record by ``change(record)``, and write a copy of the new one among the job's files, so that the
-        snapshot that follows has the record that belongs to it. Raises the errors of `move`.
+        snapshot that follows has the record that belongs to it. ``act`` says what this does to the job, for its
+        history. Raises the errors of `move`.
         """
-        self.change(change)
+        self.change(change, None if act is None else lambda _, __: act)
         self.store.write_file(RECORD_FILE, self.record.encode())
 
-    def move(self, record: JobRecord) -> None:
-        """Replace the record by ``record`` with a compare-and-set; return once the service has certainly stored it.
+    def move(self, record: JobRecord, act: JobAct | None = None) -> None:
+        """Replace the record by ``record`` with a compare-and-set; return once the service has certainly stored it, and
+        has entered ``act`` into the history of the job in the same commit.
 
         Raises `Fenced` (or another refusal of the service), and `OutcomeUnknown` if time ran out before the outcome was
         known.
         """
         state = record.encode()
-        handle = self.store.replace(JOB, self._version, state, record.labels)
+        handle = self.store.replace(JOB, self._version, state, record.labels, act)
         # Keep the record as the next driver will decode it: JSON turns tuples into lists, and keys into strings.
         self.record, self._version = decode(state), handle.version
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from milepost.errors import CheckpointDamaged, JvmLost, NoSafeCheckpoint, UnsafeQuery
+from milepost.errors import CheckpointDamaged, JvmLost, NoSafeCheckpoint, NotExist, UnsafeQuery, WrongCheckpoint
 from milepost.files import JobFiles
-from milepost.rescaling import JobRescale, planned
+from milepost.rescaling import JobRescale, partitions_of, planned
 from milepost.spark.driver.calls import describe
 from milepost.spark.inputs import Checkpoint
 from milepost.spark.pointer import JobPointer
 from milepost.spark.recovery import newest
-from milepost.types import Snapshot
+from milepost.types import JobAct, Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,10 +74,21 @@ def end_rescale(pointer: JobPointer, checkpoint: Checkpoint) -> None:
         return
     committed = newest(checkpoint, "commits")
     if committed >= batch:
-        pointer.publish(lambda record: record.rescaled(committed, pointer.store.epoch))
+        pointer.publish(lambda record: record.rescaled(committed, pointer.store.epoch), _act(pointer, batch))
         return
     _take_back(pointer, _snapshot_of(pointer.store.plain.files, batch - 1))
     _log.warning("the rescale as batch %d was not committed: the job is back at batch %d", batch, batch - 1)
+
+
+def _act(pointer: JobPointer, batch: int) -> JobAct:
+    """Return what a rescale, committed as ``batch``, has done to the job, as Spark's log of offsets says."""
+    files = pointer.store.plain.files
+    try:
+        before, now = (partitions_of("the job", files, number) for number in (batch - 1, batch))
+    except (WrongCheckpoint, NotExist) as error:
+        _log.info("the history will not say how many partitions the rescale as batch %d made: %s", batch, error)
+        return JobAct("rescaled", batch=batch)
+    return JobAct("rescaled", batch=batch, partitions=now, previous_partitions=before)
 
 
 def _check_whole(files: JobFiles, pointer: JobPointer, before: Snapshot) -> None:

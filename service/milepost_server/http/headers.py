@@ -10,6 +10,7 @@ from milepost.wire import (
     IDEMPOTENCY_KEY,
     LABEL_KEY,
     LABEL_VALUE,
+    MAX_ACT_LENGTH,
     MAX_LABEL_VALUE,
     MAX_LABELS,
     MAX_LABELS_LENGTH,
@@ -22,7 +23,9 @@ from milepost.wire import (
 )
 from milepost_server.basics.problems import problem
 from milepost_server.http.requests import HttpRequest
+from milepost_server.model.history import STATED_KINDS, STATED_MEMBERS
 from milepost_server.model.requests.base import Attempt
+from milepost_server.model.requests.handles import StatedAct
 from milepost_server.replica.submitter import Caller
 
 _MOST_DIGITS = 18
@@ -161,6 +164,31 @@ def _number(request: HttpRequest, header: str, least: int = 1) -> int | None:
     if not value.isascii() or not value.isdigit() or len(value) > _MOST_DIGITS or int(value) < least:
         raise problem(Code.INVALID_REQUEST, f"{header} takes a whole number, {least} or more")
     return int(value)
+
+
+def stated_act(request: HttpRequest) -> StatedAct | None:
+    """Return what the client says that its change does to the job; None if it says nothing.
+
+    An act of a kind that this release does not know is None too, and unknown members are left out: a change counts,
+    whether or not the history can say what it was.
+    """
+    value = one(request, Header.ACT)
+    if value is None:
+        return None
+    if epoch_of(request) is None:
+        raise problem(Code.INVALID_REQUEST, f"{Header.ACT} needs {Header.EPOCH} as well")
+    if len(value) > MAX_ACT_LENGTH:
+        raise problem(Code.INVALID_REQUEST, f"{Header.ACT} has more than {MAX_ACT_LENGTH} characters")
+    try:
+        stated = json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise problem(Code.INVALID_REQUEST, f"{Header.ACT} is no JSON: {error}") from error
+    if not isinstance(stated, dict) or not isinstance(stated.get("kind"), str):
+        raise problem(Code.INVALID_REQUEST, f"{Header.ACT} takes a JSON object with a kind")
+    about = {name: number for name, number in stated.items() if name in STATED_MEMBERS}
+    if not all(type(number) is int and 0 <= number < 10**_MOST_DIGITS for number in about.values()):
+        raise problem(Code.INVALID_REQUEST, f"{Header.ACT} takes whole numbers, 0 or more")
+    return StatedAct(stated["kind"], about) if stated["kind"] in STATED_KINDS else None
 
 
 def labels(request: HttpRequest) -> dict[str, str] | None:

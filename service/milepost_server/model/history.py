@@ -44,6 +44,14 @@ DROPPED: Final = "dropped"
 STOP_REQUESTED: Final = "stop-requested"
 HAND_OVER_REQUESTED: Final = "hand-over-requested"
 STARTED: Final = "started"
+EXPIRED: Final = "expired"
+RESCALED: Final = "rescaled"
+
+STATED_KINDS: Final = frozenset({EXPIRED, RESCALED})
+"""The acts that only a client knows of, since they are changes of its job record: it states them with the change."""
+
+STATED_MEMBERS: Final = frozenset({"batch", "previous_batch", "partitions", "previous_partitions"})
+"""The members, whole numbers, that a client may state of such an act."""
 
 RESIGNED: Final = "resigned"
 STOPPED: Final = "stopped"
@@ -65,15 +73,18 @@ class HistoryEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     ``epoch`` is the epoch that was granted or ended, or under which a batch was committed. ``session``, ``holder`` and
     ``process`` describe the session that held the epoch, or that acted. ``since`` is the time at which an ended epoch
-    was granted, or a committed batch was begun. ``how`` says how an epoch ended. ``by`` is the name of the client that
-    acted; for the end of an epoch, it is set only if another client than that of the session ended it.
+    was granted, or a committed batch was begun; ``begun_under`` is the epoch of that, if it is another one. ``how``
+    says how an epoch ended. ``by`` is the name of the client that acted; for the end of an epoch, it is set only if
+    another client than that of the session ended it.
 
     ``snapshot`` is the revision of the snapshot that the act is about, that of ``batch`` of the query in ``directory``;
     that of a committed batch is the revision of its entry, and is not stored. ``replay``: a batch with this number, or
     a later one, was committed before. ``previous`` is the revision of the newest snapshot before a roll-back,
     ``previous_batch`` its batch. ``savepoint`` is the name of a savepoint, ``source`` the job and the snapshot that
     were cloned, with ``files`` and ``bytes``. A dropped job has the ``batch`` of its newest snapshot. ``reason`` is why
-    a client asked for the act, as it said.
+    a client asked for the act, as it said. Of expired output, ``batch`` is the newest batch that is expired now, and
+    ``previous_batch`` the newest that was before. A rescale was committed as ``batch``, and has divided the state among
+    ``partitions`` in place of ``previous_partitions``.
     """
 
     at: str
@@ -98,6 +109,9 @@ class HistoryEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     files: int = 0
     bytes: int = 0
     reason: str = ""
+    begun_under: int = 0
+    partitions: int = 0
+    previous_partitions: int = 0
 
 
 class Reached(msgspec.Struct, frozen=True, gc=False):

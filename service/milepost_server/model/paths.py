@@ -119,3 +119,8 @@ def commit_of(path: str) -> tuple[str, int] | None:
     """
     found = None if path.startswith(f"{TRASH}/") else _COMMIT.fullmatch(path)
     return None if found is None else (found[1] or "", int(found[2]))
+
+
+def offsets_of(directory: str, batch: int) -> str:
+    """Return the path of the file by which Spark begins a batch of the query in a directory."""
+    return f"{directory}/offsets/{batch}".lstrip("/")

@@ -11,8 +11,9 @@ from milepost_server.basics.loop_time import LoopTimeBudget
 from milepost_server.basics.problems import problem
 from milepost_server.journal import Journal
 from milepost_server.memory.lookup import Lookup
+from milepost_server.model.paths import offsets_of
 from milepost_server.model.records import Corrupt, Session, Store
-from milepost_server.model.trees import Tree, TreeSnapshot
+from milepost_server.model.trees import Entry, Tree, TreeSnapshot
 from milepost_server.operations.handles import store_in
 from milepost_server.operations.snapshots import SnapshotOperations, snapshot_body, taken_of
 from milepost_server.replica.epoch_queues import EpochQueues
@@ -20,6 +21,7 @@ from milepost_server.replica.leases import Leases
 from milepost_server.replica.submitter import Reply
 from milepost_server.rules.answers import epoch_body, epoch_holder, job_body, job_state, process_body, wish_body
 from milepost_server.rules.decisions import Answer
+from milepost_server.rules.trees.visibility import visible
 
 MOST_STANDBYS: Final = 100
 """The most standbys that a description names; it counts them all."""
@@ -189,6 +191,7 @@ class JobOperations:
             "standbys": [self._standby(view, session) for session in standbys[:MOST_STANDBYS]],
             "standbyCount": len(standbys),
             **kept.answer.body,
+            "begun": _begun(view, record),
             "handles": state.count(job),
             "damaged": state.count_unreadable(job),
             "now": self._journal.context(reading.revision).wall,
@@ -206,6 +209,23 @@ class JobOperations:
             "since": (known.opened or None) if known else None,
             "expires_in": self._leases.expires_in(session),
         }
+
+
+def _begun(view: Lookup, store: Store) -> list[dict[str, Any]]:
+    """Return of each query the batch that was begun and not committed, if there is one: its driver is at it, or has
+    left it for the next one to run again.
+    """
+    tree = view.tree(store.name)
+    if not isinstance(tree, Tree):
+        return []
+    newest = {each.directory: each for each in sorted(tree.snapshots, key=_order)}
+    begun: list[dict[str, Any]] = []
+    for directory, last in newest.items():
+        offsets = visible(view, store, tree, offsets_of(directory, last.batch + 1))
+        if isinstance(offsets, Entry):
+            about = {"epoch": offsets.epoch, "since": offsets.modified}
+            begun.append({"directory": directory, "batch": last.batch + 1, **about})
+    return begun
 
 
 def _order(snapshot: TreeSnapshot) -> tuple[int, int]:

@@ -22,7 +22,7 @@ from milepost_server.journal import Journal, Reading, Served
 from milepost_server.journal.attempts import MaySubmit, Superseded
 from milepost_server.model.records import Handle
 from milepost_server.model.requests.base import BlobRef, Request, UploadRef
-from milepost_server.model.requests.handles import Add, Replace
+from milepost_server.model.requests.handles import Add, Replace, StatedAct
 from milepost_server.operations.handles import existing
 from milepost_server.operations.uploads import Reference, UploadOperations
 from milepost_server.replica.submitter import Caller, Reply, Submitter, reply_of
@@ -80,15 +80,22 @@ class StateOperations:
         return await self._with_state(caller, store, state, request)
 
     async def replace(
-        self, caller: Caller, store: str, name: str, version: str, state: State, labels: Mapping[str, str] | None
+        self,
+        caller: Caller,
+        store: str,
+        name: str,
+        version: str,
+        state: State,
+        labels: Mapping[str, str] | None,
+        act: StatedAct | None = None,
     ) -> Reply:
-        """Replace the state of a handle that is at ``version``: Flink's ``replace``.
+        """Replace the state of a handle that is at ``version``: Flink's ``replace``. Enter ``act`` into the history.
 
         The old blob is deleted ``linger_seconds`` later, so that readers can finish.
         """
 
         def request(blob: BlobRef, data: bytes | None, upload: UploadRef | None) -> Request:
-            return Replace(caller.attempt, store, name, caller.epoch, version, blob, labels, upload, data)
+            return Replace(caller.attempt, store, name, caller.epoch, version, blob, labels, upload, data, act)
 
         return await self._with_state(caller, store, state, request)
 

@@ -29,7 +29,7 @@ from milepost_server.model.history import (
 )
 from milepost_server.model.records import Session, Store
 from milepost_server.model.requests.base import Request
-from milepost_server.model.trees import Savepoint, Tree, TreeSnapshot
+from milepost_server.model.trees import Entry, Savepoint, Tree, TreeSnapshot
 from milepost_server.rules.answers import epoch_holder
 from milepost_server.rules.decisions import DecisionContext
 
@@ -139,10 +139,17 @@ def acts(view: View, request: Request, kinds: Mapping[str, Mapping[str, Any]], c
 
 
 def batch_committed(
-    view: View, tree: Tree, directory: str, batch: int, since: str, epoch: int | None, context: DecisionContext
+    view: View,
+    tree: Tree,
+    directory: str,
+    batch: int,
+    offsets: Entry | None,
+    epoch: int | None,
+    context: DecisionContext,
 ) -> Pages:
-    """Enter the commit of a batch that was begun at the time ``since``, of which the same commit takes a snapshot.
-    ``tree`` is the record of the tree before this commit.
+    """Enter the commit of a batch, of which the same commit takes a snapshot. ``offsets`` is the file with which Spark
+    began it, None if there is none. If an earlier epoch began it, that driver left it uncommitted, and the batch was
+    run again. ``tree`` is the record of the tree before this commit.
     """
     log = _log(view, tree.name, BATCHES)
     page = log.page
@@ -159,7 +166,8 @@ def batch_committed(
         epoch=epoch or 0,
         batch=batch,
         directory=directory,
-        since=since,
+        since="" if offsets is None else offsets.modified,
+        begun_under=0 if offsets is None or offsets.epoch == epoch else offsets.epoch or 0,
         replay=batch <= before,
     )
     reached[directory] = max(batch, before)

@@ -47,6 +47,13 @@ def test_batches_expire_and_stay_so(said: Said, service: Service, name: str) -> 
         assert ended == f"no more batches of {name} expire: those below 4 are expired already\n"
     said("expire", name, "--before", "9")
     assert stored(service, name).expired == 9
+    rows = [line.split(maxsplit=2)[1:] for line in said("jobs", "history", name).splitlines() if " expired " in line]
+    whole = json.loads(said("jobs", "history", name, "--json"))
+    acts = [(each["batch"], each["previous_batch"], each["epoch"]) for each in whole if each["kind"] == "expired"]
+    assert acts == [(8, 3, 5), (3, None, 2)], "what changed nothing is no act"
+    assert [
+        row[-1].endswith(f"output of batches {which}") for row, which in zip(rows, ("4 to 8", "0 to 3"), strict=True)
+    ]
 
 
 @pytest.mark.parametrize("options", [[], ["--dry-run"]])

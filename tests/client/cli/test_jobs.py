@@ -97,6 +97,28 @@ def test_a_job_is_listed_and_shown_with_its_driver_and_its_standbys(
     assert told["complaints"][0] == lost
 
 
+def test_what_a_crash_left_is_told_in_words(said: Said, blocking: milepost.Client, name: str) -> None:
+    def shown() -> str:
+        (line,) = json.loads(said("jobs", "show", name, "--json"))["begun"]
+        return str(line)
+
+    with blocking.session(holder="driver-1") as driver:
+        store = driver.store(name).under(driver.store(name).campaign().epoch)
+        for path in ("offsets/0", "commits/0", "offsets/1"):
+            store.files.write(f"checkpoint/{path}", b"v1")
+        assert shown().startswith("batch 1 of checkpoint, begun at ")
+        assert shown().endswith(", runs under epoch 1")
+    left = "left by epoch 1: the next driver runs it again, with the same input, so nothing is lost"
+    assert shown().endswith(left)
+    with blocking.session(holder="driver-2") as driver:
+        store = driver.store(name).under(driver.store(name).campaign().epoch)
+        assert shown().endswith("left by epoch 1: epoch 2 runs it again, with the same input, so nothing is lost")
+        store.files.write("checkpoint/commits/1", b"v1")
+    (entry,) = [line for line in said("jobs", "history", name).splitlines() if "run again" in line]
+    assert entry.endswith("begun under epoch 1 and run again under epoch 2, with the same input")
+    assert json.loads(said("jobs", "show", name, "--json"))["begun"] == []
+
+
 def test_many_jobs_are_checked_in_one_call(run: Run, session: milepost.Session, name: str) -> None:
     """Whoever names a job wants it led; of others, those that were stopped in order are passed over."""
 

@@ -97,6 +97,20 @@ async def test_its_snapshots_have_the_time_and_the_epoch_of_each_batch(tmp_path:
         assert all(each["taken"] for each in found["snapshots"])
 
 
+async def test_a_batch_that_is_begun_and_not_committed_is_named_with_its_epoch(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        epoch = await (await actor(running, "a")).campaign()
+        for path in ("offsets/0", "commits/0", "offsets/1"):
+            await put(running, f"checkpoint/{path}", epoch, b"v1", inline=True)
+        (begun,) = (await described(running))["begun"]
+        await running.operations.perform(EndSession(Attempt("a")))
+        assert (await described(running))["begun"] == [begun]
+        assert (begun["directory"], begun["batch"], begun["epoch"]) == ("checkpoint", 1, 1)
+        epoch = await (await actor(running, "b")).campaign()
+        await put(running, "checkpoint/commits/1", epoch, b"v1", inline=True)
+        assert (await described(running))["begun"] == []
+
+
 async def listed(running: Rig, after: str = "", limit: int = 9) -> list[dict[str, Any]]:
     page = await running.operations.jobs.list_page(after, limit, lambda name: name != "hidden")
     assert (page.next is None) is (len(page.jobs) < limit)

@@ -13,6 +13,7 @@ from milepost_server.memory.view import View
 from milepost_server.model.history import (
     ACTS,
     BATCHES,
+    EXPIRED,
     MOST_PAGES,
     PAGE_BYTES,
     PAGE_ENTRIES,
@@ -23,7 +24,7 @@ from milepost_server.model.history import (
 from milepost_server.model.processes import Process
 from milepost_server.model.records import Corrupt, decode, encode, store_key
 from milepost_server.model.requests.base import LEADER, NO_BLOB, Attempt, Request
-from milepost_server.model.requests.handles import Campaign, Resign
+from milepost_server.model.requests.handles import Campaign, Resign, StatedAct
 from milepost_server.model.requests.sessions import EndSession, ExpireSession, OpenSession
 from milepost_server.model.requests.trees import (
     CloneTree,
@@ -38,7 +39,7 @@ from milepost_server.model.trees import TreeSnapshot
 from milepost_server.rules.decide import decide
 from milepost_server.rules.decisions import Accepted
 from milepost_server.rules.history import MOST_LED
-from tests.service.rules.bench import STORE, Bench, retried
+from tests.service.rules.bench import STORE, Bench, add, replacement, retried
 from tests.service.rules.history import check, entries_of, pages_of
 
 
@@ -123,6 +124,18 @@ def test_a_batch_is_begun_when_spark_stores_its_offsets(jobs: Jobs) -> None:
     jobs.commit_batch(0, 1, directory="")
     assert jobs.told(BATCHES, "batch", "since") == [(7, begun), (0, "")]
     assert begun != jobs.context.wall
+
+
+def test_a_batch_that_an_epoch_left_is_entered_with_both_epochs(jobs: Jobs) -> None:
+    jobs.lead("a")
+    for batch in (0, 1):
+        jobs.accepted(PutFile(LEADER, STORE, f"checkpoint/offsets/{batch}", 1, NO_BLOB, b"v1"))
+    jobs.commit_batch(0, 1)
+    jobs.done(EndSession(Attempt("a")))
+    jobs.lead("b")
+    jobs.commit_batch(1, 2)
+    jobs.commit_batch(2, 2)
+    assert jobs.told(BATCHES, "batch", "epoch", "begun_under") == [(0, 1, 0), (1, 2, 1), (2, 2, 0)]
 
 
 @pytest.mark.parametrize(
@@ -221,6 +234,19 @@ def test_what_people_did_is_entered_with_who_did_it(jobs: Jobs) -> None:
     ]
     cloned = jobs.told(ACTS, "kind", "holder", "source", "batch", "files", "bytes", store="copy")[-1]
     assert cloned == ("cloned", "the a", "flights/@42", 7, 5, 500)
+
+
+def test_an_act_that_only_its_client_knows_is_entered_with_the_change_and_once(jobs: Jobs) -> None:
+    epoch = jobs.lead("a")
+    version = jobs.done(add("a", "job", epoch=epoch))["version"]
+    act = StatedAct(EXPIRED, {"batch": 4, "previous_batch": 1})
+    stale = replacement("a", "job", "1.x", "y", "k1", epoch=epoch, act=act)
+    jobs.refused(stale)
+    expiring = replacement("a", "job", version, "y", "k2", epoch=epoch, act=act)
+    assert len([key for key in jobs.accepted(expiring).changes if page_of(key)]) == 1
+    assert jobs.accepted(retried(expiring, 2)).changes == {}
+    entries = jobs.told(ACTS, "kind", "epoch", "holder", "batch", "previous_batch")
+    assert entries[1:] == [("expired", epoch, "the a", 4, 1)]
 
 
 def test_pages_are_small_and_the_oldest_goes_in_the_commit_of_the_next(jobs: Jobs) -> None:

@@ -94,7 +94,7 @@ class Pointer:
         self.seen: list[list[str]] = []
         self._output, self._fenced = output, fenced
 
-    def change(self, change: Any) -> None:
+    def change(self, change: Any, _: Any = None) -> None:
         self.seen.append(left(self._output))
         if self._fenced:
             raise Fenced(Code.FENCED)

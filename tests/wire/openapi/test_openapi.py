@@ -225,7 +225,7 @@ def test_body_examples_validate_and_are_taken(page: Json, api: Api) -> None:
 
 
 def led_and_waited_for(api: Api) -> httpx.Response:
-    """The description of a job with a driver, a standby, a savepoint and a rollback."""
+    """The description of a job with a driver, a standby, a savepoint, a rollback and a batch that is begun."""
     process = {"host": "spark-1", "pid": 4711, "application": "app-7", "ui": "http://spark-1:4040"}
     job = replace(api, store=f"{api.store}-job").other("driver-1", process=process)
     job = job.under(job.granted())
@@ -242,6 +242,7 @@ def led_and_waited_for(api: Api) -> httpx.Response:
         "batch-committed",
         "epoch-granted",
     ]
+    assert job.call("PUT", "/files/checkpoint/offsets/1", content=b"v1").status_code == 201
     wish = {"who": "anna", "reason": "drain", "force": True}
     asked = partial(api.http.post, f"/v1/jobs/{job.store}/hand-over", json=wish)
     assert asked().json()["wish"]["who"] == "anna"

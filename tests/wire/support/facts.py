@@ -64,6 +64,7 @@ HEADERS = {
     "If-None-Match",
     "ETag",
     "Repr-Digest",
+    "Milepost-Act",
     "Milepost-Labels",
     "Milepost-Revision",
     "Milepost-Term",

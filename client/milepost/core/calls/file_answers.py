@@ -11,6 +11,7 @@ from milepost.core.calls.answers import Reader, epoch, snapshot_of, version, wis
 from milepost.core.calls.members import Document
 from milepost.core.effects import Answer
 from milepost.types import (
+    BegunBatch,
     Clone,
     DamagedFile,
     FileCredential,
@@ -55,6 +56,16 @@ def job_info(document: Document) -> JobInfo:
         now=members.time(document["now"]),
         process=_process(document),
         wish=wish(document),
+        begun=tuple(_begun(each) for each in members.entries(document, "begun")) if "begun" in document else (),
+    )
+
+
+def _begun(document: Document) -> BegunBatch:
+    return BegunBatch(
+        directory=members.text(document, "directory"),
+        batch=members.whole(document, "batch"),
+        epoch=None if document.get("epoch") is None else members.whole(document, "epoch"),
+        since=members.time(document["since"]),
     )
 
 
@@ -116,6 +127,9 @@ def history_entry(document: Document) -> HistoryEntry:
         files=number("files"),
         bytes=number("bytes"),
         reason=members.text_or_none(document, "reason"),
+        partitions=number("partitions"),
+        previous_partitions=number("previous_partitions"),
+        begun_under=number("begun_under"),
     )
 
 

@@ -11,7 +11,16 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from milepost.operations.operation import RestOperation
-from milepost.wire import MAX_LABELS_LENGTH, MAX_PAGE, PROBLEM_MEDIA_TYPE, PROBLEM_TYPE_PREFIX, PROBLEMS, Code, Header
+from milepost.wire import (
+    MAX_ACT_LENGTH,
+    MAX_LABELS_LENGTH,
+    MAX_PAGE,
+    PROBLEM_MEDIA_TYPE,
+    PROBLEM_TYPE_PREFIX,
+    PROBLEMS,
+    Code,
+    Header,
+)
 from milepost_server.http.bodies import no_fields
 from milepost_server.http.openapi.schemas import NAME_SCHEMA, TAG_PATTERN
 
@@ -63,6 +72,10 @@ _REQUEST_HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     Header.LABELS: (
         "The labels: a JSON object of strings, in ASCII.",
         {"type": "string", "maxLength": MAX_LABELS_LENGTH, "example": '{"batch": "7"}'},
+    ),
+    Header.ACT: (
+        "What the change does to the job, for its history: JSON with `kind`, and with whole numbers as that needs.",
+        {"type": "string", "maxLength": MAX_ACT_LENGTH, "example": '{"kind": "expired", "batch": 41}'},
     ),
     Header.IF_MATCH: (
         "One quoted version; no list, no weak tag, no `*`.",

@@ -96,6 +96,7 @@ async def list_jobs(request: HttpRequest) -> Response:
                 "snapshots": [_SNAPSHOT],
                 "savepoints": [{"name": "before-upgrade", **_SNAPSHOT}],
                 "passedOver": [{**_SNAPSHOT, "batch": 8, "revision": 45}],
+                "begun": [{"directory": "checkpoint", "batch": 9, "epoch": 3, "since": "2026-01-01T12:00:06.000Z"}],
                 "handles": 4,
                 "damaged": 0,
                 "now": "2026-01-01T12:00:07.000Z",
@@ -112,7 +113,7 @@ async def describe(request: HttpRequest, store: str) -> Response:
     and did not begin anew. `wish` is what a person asked of the driver, null if nothing is asked. `process` is what a
     client said of the process that holds its session, null if it said nothing. At most 100 standbys are named;
     `standbyCount` counts them all. `expires_in` of the job is that of the session that leads, null if none does. `now`
-    is the time of the service.
+    is the time of the service. `begun` has of each query the batch whose offsets are stored, and that is not committed.
     """
     checked_name(store, "store")
     accepts(request, "application/json")

@@ -17,7 +17,7 @@ from milepost.wire import (
     quote_version,
 )
 from milepost_server.http.bodies import Digest, Size, json_of, state_or_reference
-from milepost_server.http.headers import accepts, caller, checked_name, if_match, labels, required_if_match
+from milepost_server.http.headers import accepts, caller, checked_name, if_match, labels, required_if_match, stated_act
 from milepost_server.http.openapi.documents import (
     ANNOUNCEMENT,
     ANNOUNCEMENT_EXAMPLE,
@@ -90,11 +90,13 @@ async def replace(request: HttpRequest, store: str, name: str) -> Response:
     """Store the bytes, or use those of an upload, then point the handle to them if it is at the version of If-Match.
 
     Labels, as for adding, replace those of the handle; without their headers, the handle keeps its labels.
+    `Milepost-Act` says what the change does to the job; the same commit enters it into the history of the job.
     """
     names = checked_name(store, "store"), checked_name(name)
     acting, version, labelled = caller(request), required_if_match(request), labels(request)
+    act = stated_act(request)
     state = await state_or_reference(request)
-    return json_reply(await request.operations.states.replace(acting, *names, version, state, labelled))
+    return json_reply(await request.operations.states.replace(acting, *names, version, state, labelled, act))
 
 
 @answers(

@@ -38,10 +38,21 @@ class Add(HandleRequest):
 
 
 @dataclass(frozen=True, slots=True)
+class StatedAct:
+    """What a client says that its change of a handle does to the job: the ``kind`` of an entry of the history, and
+    ``about``, members of that entry.
+    """
+
+    kind: str
+    about: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Replace(HandleRequest):
     """Replace a state at ``version`` (Flink's replace). If ``labels`` is None, the labels stay.
 
-    The bytes are given as in `Add`: by ``upload``, ``data`` or ``blob``.
+    The bytes are given as in `Add`: by ``upload``, ``data`` or ``blob``. ``act`` is entered into the history of the
+    job.
     """
 
     fenced: ClassVar[bool] = True
@@ -52,6 +63,7 @@ class Replace(HandleRequest):
     labels: Mapping[str, str] | None = None
     upload: UploadRef | None = None
     data: bytes | None = field(default=None, repr=False)
+    act: StatedAct | None = None
 
     def fingerprint(self) -> str:
         return fingerprint_of("Replace", self.name, self.version, self.blob.size, self.blob.sha256)

@@ -25,7 +25,7 @@ from milepost_server.model.requests.handles import (
     Remove,
     Replace,
 )
-from milepost_server.rules import guards, locks, replays
+from milepost_server.rules import guards, history, locks, replays
 from milepost_server.rules.answers import handle_body
 from milepost_server.rules.decisions import (
     Accepted,
@@ -129,13 +129,19 @@ def added_handle(view: View, store: Store, request: Add, context: DecisionContex
 
 
 def replace_state(view: View, request: Replace, context: DecisionContext) -> Decision:
-    """Replace a handle's state by compare-and-set. The session must hold a lock on the handle."""
+    """Replace a handle's state by compare-and-set. The session must hold a lock on the handle. The same commit enters
+    what the client states about the job.
+    """
     store = view.store_or_new(request.store_name)
     replaced = replaced_handle(view, store, request, context)
     if isinstance(replaced, Refused):
         return replaced
+    changes: Changes = replaced.changes
+    if request.act is not None:
+        entered = history.act(view, request, request.act.kind, context, epoch=request.epoch or 0, **request.act.about)
+        changes = {**changes, **entered}
     discards = (replaced.old_blob,)
-    return _changed(view, store, replaced.handle, request, context, discards=discards, changes=replaced.changes)
+    return _changed(view, store, replaced.handle, request, context, discards=discards, changes=changes)
 
 
 def replaced_handle(view: View, store: Store, request: Replace, context: DecisionContext) -> Replaced | Refused:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from milepost_server.memory.view import View
-from milepost_server.model.paths import commit_of, path_key
+from milepost_server.model.paths import commit_of, offsets_of, path_key
 from milepost_server.model.records import Store, Stored, tree_key
 from milepost_server.model.requests.trees import TreeRequest
 from milepost_server.model.trees import MOST_SNAPSHOTS, Entry, RangeTombstone, Tree, TreePath, TreeSnapshot
@@ -75,16 +75,18 @@ class TreeChange:
             changes[tree_key(self._store.name)] = self.tree
         for directory, batch, entry in self._batches:
             if entry.moved_from in ("", request.path):  # not a file of a renamed directory, which was committed before
-                since = self._begun_at(directory, batch)
+                offsets = self._offsets(directory, batch)
                 changes |= history.batch_committed(
-                    self._view, self._unchanged, directory, batch, since, entry.epoch, self._context
+                    self._view, self._unchanged, directory, batch, offsets, entry.epoch, self._context
                 )
         return Accepted(answer, changes, discards=unnamed(self._view, self._store.name, self._records))
 
-    def _begun_at(self, directory: str, batch: int) -> str:
-        """Return when Spark stored the offsets of a batch, perhaps under an earlier epoch; empty if it did not."""
-        offsets = visible(self._view, self._store, self._unchanged, f"{directory}/offsets/{batch}".lstrip("/"))
-        return offsets.modified if isinstance(offsets, Entry) else ""
+    def _offsets(self, directory: str, batch: int) -> Entry | None:
+        """Return the file with the offsets of a batch, which Spark stored to begin it, perhaps under an earlier epoch;
+        None if there is none.
+        """
+        offsets = visible(self._view, self._store, self._unchanged, offsets_of(directory, batch))
+        return offsets if isinstance(offsets, Entry) else None
 
     def _with(self, path: str, *begun: Entry, shared: bool = False) -> TreePath:
         record = self._records.get(path) or self._view.path(self._store.name, path)

@@ -3,6 +3,9 @@
 /** How an epoch ends whose driver stopped in order. */
 export const IN_ORDER = ["resigned", "stopped", "handed-over"];
 
+/** How a command of `milepost` that takes an epoch ends the name of its holder. It drives no query. */
+const COMMAND = /(^|\()milepost [a-z -]+\)?$/;
+
 const GAP_TIMES = 5; // as often the usual interval
 const GAP_SECONDS = 30;
 
@@ -37,21 +40,29 @@ export function isGap(seconds, usual) {
   return usual !== null && seconds > Math.max(GAP_SECONDS, GAP_TIMES * usual);
 }
 
+/** Whether an epoch was that of a command or of this console, such as a restore, and not that of a driver. */
+function isOfCommand({ holder }) {
+  return holder === "console" || COMMAND.test(holder ?? "");
+}
+
 /**
  * Return the history as episodes, the newest first: `batches` that followed each other under one epoch, a `gap` between
- * two batches, or one other `entry`. An entry that grants an epoch knows for how long no driver led before it.
+ * two batches, or one other `entry`. An entry that grants an epoch to a driver knows for how long none led before it.
  */
 export function episodesOf(entries) {
   const usual = new Map(queriesOf(entries).map((query) => [query.directory, query.usual]));
   const episodes = [];
   const last = new Map(); // the batch before, by query
   let open = new Map();
+  const commands = new Set(entries.filter((entry) => entry.kind === "epoch-granted" && isOfCommand(entry)).map(({ epoch }) => epoch));
   let ended = null;
   for (const entry of [...entries].reverse()) {
     const at = Date.parse(entry.at);
     if (entry.kind !== "batch-committed") {
-      const leaderless = entry.kind === "epoch-granted" && ended !== null ? { seconds: (at - ended.at) / 1000, how: ended.how } : null;
-      if (entry.kind === "epoch-ended") ended = { at, how: entry.how };
+      const ofDriver = !commands.has(entry.epoch) && !isOfCommand(entry);
+      const leaderless = entry.kind === "epoch-granted" && ofDriver && ended !== null ? { seconds: (at - ended.at) / 1000, how: ended.how } : null;
+      if (entry.kind === "epoch-ended" && ofDriver) ended = { at, how: entry.how };
+      if (entry.kind === "epoch-granted" && ofDriver) ended = null;
       episodes.push({ kind: "entry", at, entry, leaderless });
       open = new Map();
       continue;
@@ -64,8 +75,9 @@ export function episodesOf(entries) {
       episodes.push({ kind: "gap", at, seconds, directory: entry.directory, usual: usual.get(entry.directory) });
       episode = undefined;
     }
-    if (episode === undefined || episode.epoch !== (entry.epoch ?? null) || episode.replay !== (entry.replay === true)) {
-      episode = { kind: "batches", at, from: at, first: entry.batch, count: 0, directory: entry.directory, epoch: entry.epoch ?? null, replay: entry.replay === true };
+    const begunUnder = entry.begun_under ?? null;
+    if (episode === undefined || episode.begunUnder !== begunUnder || episode.epoch !== (entry.epoch ?? null) || episode.replay !== (entry.replay === true)) {
+      episode = { kind: "batches", at, from: at, first: entry.batch, count: 0, directory: entry.directory, epoch: entry.epoch ?? null, replay: entry.replay === true, begunUnder };
       episodes.push(episode);
       open.set(entry.directory, episode);
     }
@@ -74,14 +86,22 @@ export function episodesOf(entries) {
   return episodes.reverse();
 }
 
+/** Return for how many seconds no driver has led until `now`; 0 while one leads, and before the first. */
+function leaderlessNow(episodes, now) {
+  const last = episodes.find(({ entry }) => (entry?.kind === "epoch-granted" || entry?.kind === "epoch-ended") && !isOfCommand(entry));
+  return last?.entry.kind === "epoch-ended" ? Math.max(0, (now - last.at) / 1000) : 0;
+}
+
 /** Return the figures of a history: take-overs, the longest time without a driver, batches committed again, restores. */
-export function figuresOf(episodes) {
+export function figuresOf(episodes, now) {
+  const since = leaderlessNow(episodes, now);
   const granted = episodes.filter(({ leaderless }) => leaderless);
   const undone = episodes.filter(({ entry }) => entry?.kind === "rolled-back");
   return {
     takeovers: granted.length,
     unplanned: granted.filter(({ leaderless }) => !IN_ORDER.includes(leaderless.how)).length,
-    longestWithout: Math.max(0, ...granted.map(({ leaderless }) => leaderless.seconds)),
+    longestWithout: Math.max(since, ...granted.map(({ leaderless }) => leaderless.seconds)),
+    lasts: since > 0 && granted.every(({ leaderless }) => leaderless.seconds <= since),
     replayed: episodes.filter(({ replay }) => replay).reduce((sum, { count }) => sum + count, 0),
     restores: undone.length,
     undone: undone.reduce((sum, { entry }) => sum + undoneBy(entry), 0),

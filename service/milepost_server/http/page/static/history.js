@@ -30,7 +30,7 @@ export function historyOf(shown, route, now) {
   const listed = route.show === "all" ? episodes : episodes.slice(0, FEW);
   const [range, from] = rangeOf(entries, route.range, now);
   return [
-    figures(figuresOf(episodes), entries, now),
+    figures(figuresOf(episodes, now), entries, now),
     ranges(route, range),
     timeline(entries, from, now, now),
     legend(),
@@ -64,7 +64,7 @@ function figures(found, entries, now) {
     "dl",
     { class: "figures", "aria-label": `Since ${moment(Date.parse(entries.at(-1).at), now)}` },
     figure(`${found.takeovers}${lost}`, found.takeovers === 1 ? "take-over" : "take-overs"),
-    figure(found.takeovers === 0 ? "–" : spacing(found.longestWithout), "longest without a driver"),
+    figure(found.longestWithout === 0 ? "–" : `${spacing(found.longestWithout)}${found.lasts ? " until now" : ""}`, "longest without a driver"),
     figure(String(found.replayed), "batches committed again"),
     figure(found.restores === 0 ? "0" : `${found.restores} (${count(found.undone, "batch", "batches")} undone)`, found.restores === 1 ? "restore" : "restores"),
   );
@@ -88,14 +88,14 @@ function line(episode, now) {
 }
 
 function batchesLine(episode) {
-  const { first, last, replay, epoch, directory, from, at } = episode;
+  const { first, last, replay, epoch, directory, from, at, begunUnder } = episode;
   const which = episode.count === 1 ? `Batch ${last}` : `Batches ${first} to ${last}`;
   const every = episode.count < 2 ? "" : `, one every ${spacing((at - from) / 1000 / (episode.count - 1))}`;
   const mark = make("i", { class: `swatch ${colourOf(epoch)}`, "aria-hidden": "true" });
   return [
     replay ? "replay" : "batches",
     [mark, make("strong", {}, which), ` committed${replay ? " again" : ""}${every}`],
-    `${epoch === null ? "" : `epoch ${epoch}, `}in ${directory || "/"}`,
+    `${epoch === null ? "" : `epoch ${epoch}, `}in ${directory || "/"}${begunUnder === null ? "" : `. Epoch ${begunUnder} began it and left it uncommitted; it was run again with the same input, so nothing was lost.`}`,
   ];
 }
 
@@ -133,6 +133,14 @@ function entryLine({ entry, leaderless }, now) {
     }
     case "cloned":
       return ["savepoint", `Cloned from ${typeof entry.source === "string" ? entry.source : (entry.source?.job ?? "another job")}`, null];
+    case "expired": {
+      const first = entry.previous_batch === undefined ? 0 : entry.previous_batch + 1;
+      return ["other", ["Output of batches ", make("strong", {}, `${first} to ${entry.batch}`), ` expired${by}`], "Readers find it no more; the driver deletes its files."];
+    }
+    case "rescaled": {
+      const among = entry.partitions === undefined ? "among another number of partitions" : `from ${entry.previous_partitions} to ${entry.partitions} partitions`;
+      return ["savepoint", [make("strong", {}, "Rescaled"), ` ${among}${by}`], `Spark committed it as batch ${entry.batch}, without input.`];
+    }
     case "dropped":
       return ["lost", [make("strong", {}, "Dropped"), by], null];
     default:

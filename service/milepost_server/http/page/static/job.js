@@ -159,6 +159,13 @@ function standbys(job, now) {
   return card("standbys", "Standbys", aside, make("p", { class: "why" }, why), make("ol", { class: "standbys" }, shown), more);
 }
 
+/** What becomes of a batch that is begun and not committed. */
+function begunSentence(job, { batch, epoch, since }, now) {
+  if (job.session && epoch === job.epoch) return `Batch ${batch.toLocaleString("en")} runs, begun ${age(since, now)}.`;
+  const who = job.session ? `epoch ${job.epoch} runs` : "the next driver runs";
+  return `Batch ${batch.toLocaleString("en")}, begun ${age(since, now)}${epoch ? ` under epoch ${epoch}` : ""}, was not committed: ${who} it again with the same input, so nothing is lost.`;
+}
+
 function batches(job, queries, now) {
   const rate = batchesAnHour(job);
   const aside = rate === null ? null : make("span", { class: "epoch" }, `${rate >= 10 ? Math.round(rate) : rate.toFixed(1)} an hour`);
@@ -168,6 +175,7 @@ function batches(job, queries, now) {
     "Batches",
     aside,
     make("p", { class: "big" }, `Batch ${job.batch.batch.toLocaleString("en")}`, " ", make("span", { class: "quiet" }, age(job.batch.taken, now))),
+    (job.begun ?? []).map((each) => make("p", { class: "quiet", "data-key": `begun ${each.directory}` }, begunSentence(job, each, now))),
     queries.filter((query) => query.intervals.length > 0).flatMap((query) => [
       queries.length > 1 ? make("h3", {}, query.directory || "/") : null,
       intervals(query),
