@@ -36,6 +36,7 @@ from milepost.types import (
     SteppedDown,
     StoreSummary,
 )
+from milepost.wire import MAX_PAGE
 
 
 class Client(NotPicklable):
@@ -163,14 +164,16 @@ class Client(NotPicklable):
         """
         return self._driver.run(service.job_info(self._caller, job, timeout))
 
-    def job_history(self, job: str, *, timeout: float | None = None) -> Iterator[HistoryEntry]:
+    def job_history(
+        self, job: str, page_size: int = MAX_PAGE, *, timeout: float | None = None
+    ) -> Iterator[HistoryEntry]:
         """Iterate over what became of a job, the newest entry first: its epochs, its batches, and what people did.
 
         The service keeps about the last 500 batches, and about the last 200 of the other entries, for about 90 days.
-        The entries are fetched page by page, each within ``timeout`` seconds. Raises `NotExist` if there is no such
-        job.
+        The entries are fetched page by page, ``page_size`` (1 to 1000) at a time, each page within ``timeout`` seconds.
+        Raises `NotExist` if there is no such job.
         """
-        return self._driver.stream(service.job_history(self._caller, job, timeout))
+        return self._driver.stream(service.job_history(self._caller, job, page_size, timeout))
 
     def job_events(
         self, job: str, *, after: str | int | None = None, existing: bool = False, timeout: float | None = None

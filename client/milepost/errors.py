@@ -54,6 +54,7 @@
     │   ├── SinkFailed                a sink could not write a batch; the next driver runs the batch again
     │   │   └── SinkRefused           its table belongs to another job or a newer driver, or does not fit the job
     │   ├── BatchesGone               published batches that were to be read are expired, or their files are gone
+    │   ├── BatchesTakenBack          a restore has taken batches back that a stream has read
     │   └── RecordUnreadable          a job record or output manifest is damaged or of a newer schema
     ├── StateError                    managed state; `milepost.state.errors` draws what is below
     └── Closed                        the client, session or store was closed before the call
@@ -243,6 +244,20 @@ class BatchesGone(SparkDriverError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.args[0], self.batches)
+
+
+class BatchesTakenBack(SparkDriverError):
+    """A restore of a job has taken back published batches that a stream has read; the stream read nothing more.
+
+    ``epoch`` is the epoch of the restore, the value of the option ``acceptRestore`` with which the stream goes on.
+    """
+
+    def __init__(self, message: str, epoch: int) -> None:
+        super().__init__(message)
+        self.epoch = epoch
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.args[0], self.epoch)
 
 
 class RecordUnreadable(SparkDriverError):

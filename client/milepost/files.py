@@ -193,3 +193,11 @@ class JobFiles(NotPicklable):
         files and the handle, or nothing is changed. Raises `AlreadyExists` and `TooLarge`.
         """
         return self._driver.run(self._operations.clone(source, snapshot, files or {}, add, timeout))
+
+
+def walk(files: JobFiles, directory: str = "") -> Iterator[JobFile]:
+    """Yield all files and directories below ``directory``, each directory before its content. Raises `NotExist`."""
+    for entry in files.list(directory):
+        yield entry
+        if entry.directory:
+            yield from walk(files, entry.path)

@@ -1,7 +1,6 @@
 """Requests to the service that several commands make.
 
-They find out which replica leads, whether a store exists, which stores the token may not read, and which files a job
-has.
+They find out which replica leads, whether a store exists, and which stores the token may not read.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ import typer
 from milepost.cli.options import Options
 from milepost.client import Client
 from milepost.errors import InvalidRequest, NotExist
-from milepost.files import JobFiles
-from milepost.types import JobFile, Status
+from milepost.types import Status
 from milepost.wire import Code
 
 T = TypeVar("T")
@@ -65,11 +63,3 @@ def warn_of_unseen_stores(client: Client, patterns: list[str] | None) -> None:
             "warning: the token may not read every store that is meant, and those that it may not read are left out",
             err=True,
         )
-
-
-def walk(files: JobFiles, directory: str = "") -> Iterator[JobFile]:
-    """Yield all files and directories below ``directory``, each directory before its content. Raises `NotExist`."""
-    for entry in files.list(directory):
-        yield entry
-        if entry.directory:
-            yield from walk(files, entry.path)

@@ -56,7 +56,7 @@ def watch_job(
             known, (entries, stream.place) = stream.place, read
             yield Emit(HistoryEntry("missed", reason=f"the service no longer keeps all entries after {known}"))
             for entry in entries:
-                if entry.kind == "damaged" or _order(entry.id) > _order(known):
+                if entry.kind == "damaged" or order_of(entry.id) > order_of(known):
                     yield Emit(entry)
             continue
         if found is None:
@@ -96,7 +96,7 @@ def _read_again(caller: Caller, job: str, deadline: float) -> Operation[tuple[li
     return None
 
 
-def _order(id_: str | None) -> tuple[int, int]:
+def order_of(id_: str | None) -> tuple[int, int]:
     """Return what orders the ids of events: the revision, and the number in its commit."""
     revision, _, index = (id_ or "0").partition(".")
     return int(revision), int(index) if index else _LAST

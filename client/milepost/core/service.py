@@ -65,7 +65,7 @@ def step_down(caller: Caller, term: int | None, timeout: float | None) -> Operat
 
 def stores(caller: Caller, timeout: float | None = None) -> Operation[None]:
     """Fetch page after page of the list of stores, each within ``timeout``, and emit each `StoreSummary`."""
-    yield from _pages(caller, LIST_STORES, answers.stores, timeout)
+    yield from _pages(caller, LIST_STORES, answers.stores, timeout, MAX_PAGE)
 
 
 def sessions(caller: Caller, timeout: float | None = None) -> Operation[None]:
@@ -74,7 +74,7 @@ def sessions(caller: Caller, timeout: float | None = None) -> Operation[None]:
     Raises `NotSupported` if the service is of a release that cannot list sessions.
     """
     try:
-        yield from _pages(caller, LIST_SESSIONS, answers.sessions, timeout)
+        yield from _pages(caller, LIST_SESSIONS, answers.sessions, timeout, MAX_PAGE)
     except InvalidRequest as refused:
         if refused.code is not Code.METHOD_NOT_ALLOWED:
             raise
@@ -82,11 +82,12 @@ def sessions(caller: Caller, timeout: float | None = None) -> Operation[None]:
         raise NotSupported(Code.NOT_SUPPORTED, detail) from refused
 
 
-def job_history(caller: Caller, job: str, timeout: float | None = None) -> Operation[None]:
-    """Fetch page after page of the history of a job, each within ``timeout``, and emit each `HistoryEntry`, the newest
-    first. Raises `NotExist`.
+def job_history(caller: Caller, job: str, page_size: int, timeout: float | None = None) -> Operation[None]:
+    """Fetch page after page of the history of a job, each of ``page_size`` entries within ``timeout``, and emit each
+    `HistoryEntry`, the newest first. Raises `NotExist`.
     """
-    yield from _pages(caller, GET_JOB_HISTORY, file_answers.history, timeout, checked_name(job, "store"))
+    name = checked_name(job, "store")
+    yield from _pages(caller, GET_JOB_HISTORY, file_answers.history, timeout, page_size, name)
 
 
 def _pages(
@@ -94,6 +95,7 @@ def _pages(
     listing: RestOperation,
     reader: Callable[[str | None], Callable[[Any], Any]],
     timeout: float | None,
+    page_size: int,
     *parameters: str,
     **query: str,
 ) -> Operation[None]:
@@ -104,7 +106,7 @@ def _pages(
     """
     token: str | None = None
     while True:
-        call = call_of(listing, *parameters, limit=MAX_PAGE, token=token, **query)
+        call = call_of(listing, *parameters, limit=page_size, token=token, **query)
         request = Request(*call, answers.document(reader(token)))
         reply = yield from caller.call(request, timeout=timeout)
         found, token = reply.value
@@ -119,7 +121,7 @@ def jobs(caller: Caller, dropped: bool, timeout: float | None = None) -> Operati
     the list has the dropped jobs in place of the others.
     """
     query = {"dropped": "true"} if dropped else {}
-    yield from _pages(caller, LIST_JOBS, file_answers.jobs, timeout, **query)
+    yield from _pages(caller, LIST_JOBS, file_answers.jobs, timeout, MAX_PAGE, **query)
 
 
 def job_info(caller: Caller, job: str, timeout: float | None = None) -> Operation[JobInfo]:

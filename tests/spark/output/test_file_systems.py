@@ -93,7 +93,7 @@ def test_on_windows_no_directory_is_opened(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(os, "open", opened)
     LocalFiles().write_new(f"file:{tmp_path}/a/page", b"page")
     assert LocalFiles().files(f"file:{tmp_path}/a") == [("page", 4)]
-    assert str(file_systems._local("file:/C:/a b/page")) == "C:/a b/page"
+    assert str(file_systems.local_path("file:/C:/a b/page")) == "C:/a b/page"
 
 
 def test_nothing_is_written_over(files: LocalFiles | HadoopFiles, root: str) -> None:

@@ -12,9 +12,9 @@ from typing import Final
 
 from milepost.cli.backup.archive import Backup, Slice
 from milepost.cli.backup.format import FileRecord, HandleRecord, SnapshotRecord, StoreRecord
-from milepost.cli.service import walk
 from milepost.client import Client
 from milepost.errors import MilepostError
+from milepost.files import walk
 from milepost.types import CorruptHandle, StoreSummary
 from milepost.wire import is_state_metadata
 

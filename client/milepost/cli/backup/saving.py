@@ -14,10 +14,9 @@ from itertools import islice
 from milepost.cli.backup.archive import ArchiveWriter
 from milepost.cli.backup.format import SAVEPOINT_PREFIX, FileRecord, HandleRecord, SnapshotRecord, StoreRecord
 from milepost.cli.progress import Bar
-from milepost.cli.service import walk
 from milepost.client import Client
 from milepost.errors import Damaged, NotExist, Unavailable, VersionMismatch
-from milepost.files import JobFiles
+from milepost.files import JobFiles, walk
 from milepost.session import Session
 from milepost.store import StateHandleStore
 from milepost.types import CorruptHandle, Handle, JobFile, KeptSnapshots, StoreSummary

@@ -172,13 +172,13 @@ class LocalFiles:
     def read(self, path: str) -> bytes | None:
         """Read the bytes at ``path``; None if there is no such file."""
         try:
-            return _local(path).read_bytes()
+            return local_path(path).read_bytes()
         except FileNotFoundError:
             return None
 
     def write_new(self, path: str, content: bytes) -> None:
         """Write a file that does not exist yet, durably."""
-        target = _local(path)
+        target = local_path(path)
         new = [parent for parent in target.parents if not parent.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
         with open(target, "xb") as file:
@@ -189,7 +189,7 @@ class LocalFiles:
         """List files as `HadoopFiles.files` does, and make them durable. Raises OSError for a directory that cannot be
         listed.
         """
-        root = _local(path)
+        root = local_path(path)
         found = []
         # The parents must be durable, too: they have the entries of the staging directory and of its batch's directory.
         written = [root.parent, root.parent.parent]
@@ -207,13 +207,13 @@ class LocalFiles:
     def names(self, path: str) -> list[str]:
         """List the names directly in the directory ``path``; none if it does not exist."""
         try:
-            return sorted(os.listdir(_local(path)))
+            return sorted(os.listdir(local_path(path)))
         except FileNotFoundError:
             return []
 
     def delete(self, path: str) -> None:
         """Delete ``path`` with everything below it, if it exists."""
-        target = _local(path)
+        target = local_path(path)
         if target.is_dir():
             shutil.rmtree(target, ignore_errors=True)
         else:
@@ -223,14 +223,14 @@ class LocalFiles:
     def delete_empty(self, path: str) -> None:
         """Delete the directory ``path`` if it exists and is empty."""
         with suppress(OSError):
-            _local(path).rmdir()
+            local_path(path).rmdir()
 
 
 def _raise(error: OSError) -> None:
     raise error
 
 
-def _local(uri: str) -> Path:
+def local_path(uri: str) -> Path:
     """Return the local path of a URI in Hadoop's unescaped form: ``file:/a b``, ``file:///a b``, on Windows
     ``file:/C:/a b``.
     """

@@ -9,7 +9,6 @@ such a log into a temporary directory, which it deletes once the frame is made.
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -21,12 +20,11 @@ from milepost.client import Client
 from milepost.core.calls.credentials import Token
 from milepost.drivers.connections import Verify
 from milepost.drivers.environment import File
-from milepost.errors import BatchesGone, RecordUnreadable
-from milepost.job_record import JOB, JobRecord, decode
+from milepost.errors import BatchesGone
 from milepost.spark.output.file_systems import SCHEME, HadoopFiles, LocalFiles
-from milepost.spark.output.manifest import PublishedBatch, pages
+from milepost.spark.output.listing import Published, ranges
+from milepost.spark.output.manifest import PublishedBatch
 from milepost.spark.output.schemas import united
-from milepost.spark.output.sink import published_page
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,10 +32,6 @@ if TYPE_CHECKING:
 
 BATCH = "batch"
 _BY_THEMSELVES = "the batches of another type by themselves, with batches= and schema="
-_RANGES = 10
-_log = logging.getLogger(__name__)
-_READS = 5
-"""The most attempts at reading the job record, which is read again if its pages were replaced meanwhile."""
 _LOG_VERSION = "v1"
 _LOG_IGNORED = "spark.sql.streaming.fileStreamSink.ignoreMetadata"
 _PLACE = re.compile(r"\w+://[^/]*|\w+:|")
@@ -73,7 +67,7 @@ def published_batches(
     `RecordUnreadable` if a manifest is damaged.
     """
     client = Client(url, token=token, token_file=token_file, timeout=timeout, verify=verify, cert=cert, key=key)
-    return _Published(spark, client, job, batches).batches
+    return _published(spark, client, job, batches)[0].batches
 
 
 def read_published(
@@ -109,7 +103,7 @@ def read_published(
     from pyspark.sql.types import LongType, StructField, StructType
 
     client = Client(url, token=token, token_file=token_file, timeout=timeout, verify=verify, cert=cert, key=key)
-    published = _Published(spark, client, job, batches)
+    published, found_by = _published(spark, client, job, batches)
     if schema is None:
         schema = StructType.fromJson(json.loads(published.frame)) if published.frame else StructType([])
     for batch in {each.schema: each for each in published.batches}.values():
@@ -123,9 +117,9 @@ def read_published(
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
-        gone = published.missing()
+        gone = _missing(published, found_by)
         raise BatchesGone(
-            f"files of batches {_listed(gone)} of job {job!r} are gone from {published.output}, and no job.expire "
+            f"files of batches {ranges(gone)} of job {job!r} are gone from {published.output}, and no job.expire "
             f"deleted them: read the others with batches={_made_again(job, gone)}",
             gone,
         ) from error
@@ -141,77 +135,28 @@ def _made_again(job: str, gone: Sequence[int]) -> str:
     )
 
 
-class _Published:
-    """A consistent reading of the job record and of the pages of its manifest.
+def _published(
+    spark: SparkSession, client: Client, job: str, wanted: Collection[int] | None
+) -> tuple[Published, HadoopFiles | LocalFiles]:
+    """Read what the job has published; return it with the means to read its files."""
+    hadoop = HadoopFiles(spark)
 
-    If a page is missing, a driver replaced it after the record was read; the record is then read again.
-    """
+    def files_of(output: str) -> HadoopFiles | LocalFiles:
+        return LocalFiles() if output.startswith(SCHEME) else hadoop
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        client: Client,
-        job: str,
-        wanted: Collection[int] | None,
-    ) -> None:
-        self.batches: list[PublishedBatch] = []
-        self.frame = ""
-        self.output = ""
-        self.files: HadoopFiles | LocalFiles = LocalFiles()
-        with client:
-            hadoop = HadoopFiles(spark)
-            for _ in range(_READS):
-                record = decode(client.store(job).read(JOB))
-                try:
-                    self._take(hadoop, job, record, wanted)
-                except FileNotFoundError as error:
-                    gone = error
-                else:
-                    return
-        raise RecordUnreadable(f"{self.output}/{gone}, which lists published output, is gone") from gone
-
-    def _take(self, hadoop: HadoopFiles, job: str, record: JobRecord, wanted: Collection[int] | None) -> None:
-        newest = published_page(record.manifest, record.published, first=record.first_output)
-        if newest is None:
-            return
-        self.output = str(record.manifest["output"])
-        if wanted is None and record.expired:
-            _log.warning("batches below %d of job %s are expired: only those from it on are read", record.expired, job)
-        gone = sorted(batch for batch in wanted or () if 0 <= batch < record.expired)
-        if gone:
-            raise BatchesGone(f"batches {_listed(gone)} are expired: the job has those from {record.expired} on", gone)
-        self.files = LocalFiles() if self.output.startswith(SCHEME) else hadoop
-        files = self.files
-        chosen = None if wanted is None else frozenset(wanted)
-        since = min([record.published, *(chosen or ())]) if chosen is not None else 0
-        found = pages(newest, lambda file: files.read(f"{self.output}/{file}"), max(since, record.expired))
-        # After a restore, pages also list batches above the published one, which count no more.
-        listed = [each for page in reversed(list(found)) for each in page.batches if each.batch <= record.published]
-        self.frame = listed[-1].schema
-        self.batches = [
-            each for each in listed if each.batch >= record.expired and (chosen is None or each.batch in chosen)
-        ]
-
-    def missing(self) -> list[int]:
-        """Return the batches whose files are gone."""
-        return [
-            batch.batch
-            for batch in self.batches
-            if {name.partition("/")[0] for name, _ in batch.files}
-            - set(self.files.names(f"{self.output}/{batch.directory}"))
-        ]
+    with client:
+        published = Published(client, job, files_of, wanted)
+    return published, files_of(published.output)
 
 
-def _listed(batches: Sequence[int]) -> str:
-    """Format the numbers of batches as a few ranges, for a message."""
-    ranges: list[list[int]] = []
-    for batch in batches:
-        if ranges and batch == ranges[-1][1] + 1:
-            ranges[-1][1] = batch
-        else:
-            ranges.append([batch, batch])
-    told = [str(first) if first == last else f"{first} to {last}" for first, last in ranges[:_RANGES]]
-    return ", ".join(told) + (", …" if len(ranges) > _RANGES else "")
+def _missing(published: Published, files: HadoopFiles | LocalFiles) -> list[int]:
+    """Return the batches whose files are gone."""
+    return [
+        batch.batch
+        for batch in published.batches
+        if {name.partition("/")[0] for name, _ in batch.files}
+        - set(files.names(f"{published.output}/{batch.directory}"))
+    ]
 
 
 def _frame_over(
@@ -226,7 +171,7 @@ def _frame_over(
     same without ``look`` in two cases: if the path of ``output`` contains ``=``, because with a log Spark would read a
     column from that name, and if the session's settings make Spark ignore such logs.
     """
-    reader = spark.read.schema(type(schema).fromJson(_nullable(schema.jsonValue()))).option(
+    reader = spark.read.schema(type(schema).fromJson(nullable(schema.jsonValue()))).option(
         "ignoreMissingFiles", "false"
     )
     if look or "=" in output or str(spark.conf.get(_LOG_IGNORED, "false")).lower() == "true":
@@ -238,15 +183,15 @@ def _frame_over(
         return reader.parquet(f"file:{directory}")
 
 
-def _nullable(kind: Any) -> Any:
+def nullable(kind: Any) -> Any:
     """Return the JSON of a type with every field, element and value made nullable. Spark does this by itself when it
     gets the paths of files, but not when it gets a list of files as a log (``_spark_metadata``).
     """
     if isinstance(kind, list):
-        return [_nullable(each) for each in kind]
+        return [nullable(each) for each in kind]
     if not isinstance(kind, dict):
         return kind
-    return {key: True if key in _NULLABLE else _nullable(value) for key, value in kind.items()}
+    return {key: True if key in _NULLABLE else nullable(value) for key, value in kind.items()}
 
 
 def _entry(uri: str, size: int) -> str:

@@ -1,0 +1,1 @@
+"""`milepost` as a data source of Spark."""
