@@ -132,9 +132,9 @@ def test_a_driver_notes_its_first_batch_before_its_function_is_called_and_then_m
     moves: list[JobRecord] = []
     move = JobPointer.move
 
-    def counted(pointer: JobPointer, record: JobRecord) -> None:
+    def counted(pointer: JobPointer, record: JobRecord, *act: Any) -> None:
         moves.append(record)
-        move(pointer, record)
+        move(pointer, record, *act)
 
     def publish(_frame: DataFrame, _context: BatchContext) -> None:
         entered.append(decode(client.store(place.name).read(JOB)).entered)

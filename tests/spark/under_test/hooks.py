@@ -62,7 +62,7 @@ def install(passing: Passing) -> None:
 
     last: JobRecord | None = None
 
-    def replacing(_store: Any, _name: str, _version: str, state: bytes, *_: Any) -> str:
+    def replacing(_store: Any, _name: str, _version: str, state: bytes, *_: Any, **__: Any) -> str:
         nonlocal last
         record, before = decode(state), last
         last = record
