@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
 import milepost
 from testbed.ports import Port
 from tests.client.conftest import serving
@@ -17,6 +19,7 @@ SOON = 2.0
 PATIENT = 240.0
 
 
+@pytest.mark.later
 def test_files_and_handle_are_never_one_before_and_one_after(tmp_path: Path) -> None:
     with Port() as port, ThreadPoolExecutor(1) as threads, ExitStack() as stack:
         running = stack.enter_context(serving(tmp_path, port=port))

@@ -215,6 +215,7 @@ def test_a_program_without_logging_sees_warnings_and_no_more() -> None:
     assert ran.stderr == "seen\n"
 
 
+@pytest.mark.later
 def test_all_modules_can_be_imported_by_themselves() -> None:
     """A module that needs another to be imported first would break whoever imports just it."""
     names = [info.name for info in pkgutil.iter_modules([str(SDK)], "milepost.")]

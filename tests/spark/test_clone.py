@@ -34,7 +34,6 @@ def cloned(client: milepost.Client, source: str, name: str, snapshot: str) -> Jo
     return made
 
 
-@pytest.mark.promise
 def test_clone_and_original_go_on_with_the_sums_that_each_has(place: Place, client: milepost.Client) -> None:
     """The clone is of the first of two batches, so the state that it goes on from is not the original's newest."""
     texts = run_first(place, 2)

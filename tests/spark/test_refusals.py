@@ -144,7 +144,6 @@ def test_such_settings_set_behind_our_back(place: Place) -> None:
             finish(job, query)
 
 
-@pytest.mark.promise
 def test_another_authority(place: Place) -> None:
     place.run(lambda *_: None)
     with pytest.raises(UnsafeQuery, match="cannot become 'milepost'"), place.lead(authority="milepost"):

@@ -6,6 +6,7 @@ import asyncio
 import json
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,12 +23,17 @@ pytestmark = pytest.mark.anyio
 LONG = 60.0
 
 
+async def events(watch: RunningWatch, count: int) -> list[dict[str, Any]]:
+    """What so many events say."""
+    found: list[dict[str, Any]] = []
+    while len(found) < count:
+        found += [json.loads(event.data) for event in await watch.next(LONG)]
+    return found
+
+
 async def names(watch: RunningWatch, count: int) -> list[str]:
     """The names in so many events."""
-    found: list[str] = []
-    while len(found) < count:
-        found += [json.loads(event.data)["name"] for event in await watch.next(LONG)]
-    return found
+    return [each["name"] for each in await events(watch, count)]
 
 
 def watch(running: Rig, opened: ExitStack, after: Place | None = None) -> RunningWatch:
@@ -101,8 +107,7 @@ async def test_commits_in_doubt_are_shown_if_they_were_committed_and_only_then(t
             begun = watch(running, opened)
             running.pointers.disturb(lose_answer(), lose_request())
             added = [await a.add(name, b"state") for name in ("kept", "lost")]
-            events = [event for _ in range(2) for event in await begun.next(LONG)]
-            shown = [json.loads(event.data) for event in events]
+            shown = await events(begun, 2)
             assert [(each["name"], each["version"]) for each in shown] == [(each.name, each.version) for each in added]
 
 

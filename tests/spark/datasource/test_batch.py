@@ -15,7 +15,6 @@ pytestmark = pytest.mark.spark
 SECRET = "a-token-that-nobody-may-see"
 
 
-@pytest.mark.promise
 def test_published_rows_are_those_of_read_published(published: Place) -> None:
     frame = load(published, token=SECRET)
     assert frame.schema == read_published(published.spark, published.url, published.name).schema

@@ -28,7 +28,6 @@ def by_batch(seen: list[list[Any]]) -> list[dict[int, list[tuple[int, int]]]]:
     return found
 
 
-@pytest.mark.promise
 def test_a_stream_reads_each_batch_once_over_restarts_and_hears_of_a_restore(
     published: Place, client: milepost.Client
 ) -> None:

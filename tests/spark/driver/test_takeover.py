@@ -60,7 +60,6 @@ def test_a_fenced_driver_publishes_nothing_and_says_so_as_itself(place: Place, c
     assert client.store(place.name).get("job").labels["published"] == "0"
 
 
-@pytest.mark.promise
 def test_a_fenced_driver_calls_nothing_either(place: Place, client: milepost.Client) -> None:
     """Between two batches: the next one is refused at its entry, before the publishing function is called."""
     published: list[int] = []

@@ -40,7 +40,6 @@ def add_input(directory: Path, files: int) -> None:
             file.rename(directory / "in" / file.name)
 
 
-@pytest.mark.promise
 def test_a_job_is_handed_over_stopped_and_started_without_a_batch_twice(
     service: ServerProcess, java_options: str, client: milepost.Client, name: str, tmp_path: Path
 ) -> None:

@@ -63,7 +63,6 @@ def test_only_names_are_read_literally(place: str) -> None:
     assert reader._literal(f"{place}/a{{b}}/c[1]?*\\") == rf"{place}/a\{{b\}}/c\[1\]\?\*\\"
 
 
-@pytest.mark.promise
 def test_batches_are_chosen_before_files_are_touched(place: Place) -> None:
     place.add_input(4)
     run(place)

@@ -79,7 +79,6 @@ def expected(batches: int, kind: str = "stateless") -> Rows:
     return {batch: rows for batch, rows in enumerate(KINDS[kind].expected(batches)) if rows}
 
 
-@pytest.mark.promise
 def test_each_batch_is_there_once_also_if_its_driver_died_between_table_and_record(place: Place, table: Table) -> None:
     place.add_input(4)
     sink = table.sink()

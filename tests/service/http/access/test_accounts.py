@@ -199,6 +199,7 @@ async def test_a_token_is_asked_about_once_for_all_who_show_it(rig: Rig) -> None
     assert rig.cluster.asked == 1
 
 
+@pytest.mark.later
 async def test_a_hundred_thousand_strangers_are_held_in_bounds(rig: Rig) -> None:
     rig.cluster.answers = None
     for number in range(100_000):
