@@ -14,6 +14,7 @@ from datetime import datetime
 from milepost.errors import CheckpointDamaged, InvalidRequest, MilepostError, NoSafeCheckpoint, NotExist
 from milepost.files import JobFiles
 from milepost.job_record import JOB, RECORD_FILE, JobRecord, decode, published_by_files
+from milepost.source_offsets import TopicOffsets, described, moved
 from milepost.store import StateHandleStore
 from milepost.types import Handle, KeptSnapshots, Snapshot, StateReplacement
 from milepost.wire import Code
@@ -23,7 +24,8 @@ _CHECKPOINT = "checkpoint"
 
 @dataclass(frozen=True)
 class JobRestore:
-    """A restore of a job to the snapshot ``snapshot`` of its batch ``batch``, planned or made.
+    """A restore of a job to the snapshot ``snapshot`` of the batch ``batch`` of its query in ``directory``, planned or
+    made.
 
     ``published`` is the last published batch after the restore, ``published_before`` the one before it; both are -1 if
     none was published through Milepost. ``source``, ``state``, ``output`` and ``sink`` say in words what becomes of
@@ -33,6 +35,7 @@ class JobRestore:
     job: str
     snapshot: str
     revision: int
+    directory: str
     batch: int
     published: int
     published_before: int
@@ -43,28 +46,40 @@ class JobRestore:
     undo: str | None = None
 
 
-def planned(store: StateHandleStore, snapshot: str, *, timeout: float | None = None) -> JobRestore:
+def planned(
+    store: StateHandleStore, snapshot: str, *, offsets: TopicOffsets | None = None, timeout: float | None = None
+) -> JobRestore:
     """Return what a restore of the job to ``snapshot``, the name or the revision of a kept snapshot, would do; change
     nothing.
 
     ``timeout`` bounds the check that the bytes of the snapshot exist. Raises the errors of `restore`.
     """
     plan, _, _ = _prepare(store, snapshot, timeout)
-    return plan
+    return plan if offsets is None else _going_on_at(store, plan, offsets)[0]
 
 
-def restore(store: StateHandleStore, snapshot: str, *, timeout: float | None = None) -> JobRestore:
+def restore(
+    store: StateHandleStore, snapshot: str, *, offsets: TopicOffsets | None = None, timeout: float | None = None
+) -> JobRestore:
     """Restore a job to ``snapshot``, the name or the revision of a kept snapshot, in one commit.
 
     ``store`` must hold the epoch, so no driver leads. The later snapshots and the present state are kept as passed
     over, so another restore undoes this one. Output that counts no more stays until it expires.
 
-    Raises `NotExist` if there is no such snapshot, `CheckpointDamaged` if bytes of it are missing, and
-    `NoSafeCheckpoint` if no driver could continue from it: it was taken before the record was kept among the files, or
-    output that it needs is expired. Raises `Fenced`, `VersionMismatch` and the other errors of a write: then nothing is
-    changed, unless the error is `OutcomeUnknown`.
+    With ``offsets``, Spark then reads these topics of Kafka from there on, and not from after the snapshot's batch: for
+    a topic that was deleted and made anew. That is a second commit. If it fails, the job is restored, and the call may
+    be repeated.
+
+    Raises `InvalidRequest` if the query does not read a topic of ``offsets``, `NotExist` if there is no such snapshot,
+    `CheckpointDamaged` if bytes of it are missing, and `NoSafeCheckpoint` if no driver could continue from it: it was
+    taken before the record was kept among the files, or output that it needs is expired. Raises `Fenced`,
+    `VersionMismatch` and the other errors of a write: then nothing is changed, unless the error is `OutcomeUnknown`, or
+    comes from the second commit.
     """
     plan, handle, record = _prepare(store, snapshot, timeout)
+    log = None
+    if offsets is not None:
+        plan, log = _going_on_at(store, plan, offsets)
     if handle is None or record is None:
         store.files.roll_back(plan.revision)
     else:
@@ -73,7 +88,21 @@ def restore(store: StateHandleStore, snapshot: str, *, timeout: float | None = N
         store.files.write(RECORD_FILE, store.read(JOB, handle.version))
         replacement = StateReplacement(JOB, handle.version, record.encode(), record.labels)
         store.files.roll_back(plan.revision, replace=replacement)
+    if log is not None:
+        store.files.write(_offset_log(plan), log)
     return replace(plan, undo=store.files.snapshots().passed_over[-1].name)
+
+
+def _going_on_at(store: StateHandleStore, plan: JobRestore, offsets: TopicOffsets) -> tuple[JobRestore, bytes]:
+    """Return the plan of a restore after which the source goes on at ``offsets``, and the file of Spark's offset log
+    that says so.
+    """
+    log = moved(store.files.read(f".snapshot/{plan.snapshot}/{_offset_log(plan)}"), offsets)
+    return replace(plan, source=f"the next batch is {plan.batch + 1}, from {described(offsets)} on"), log
+
+
+def _offset_log(plan: JobRestore) -> str:
+    return f"{plan.directory}/offsets/{plan.batch}"
 
 
 def newest_of_batch(kept: KeptSnapshots, batch: int) -> str:
@@ -256,6 +285,7 @@ def _prepare(
         job=store.name,
         snapshot=name,
         revision=snapshot.revision,
+        directory=snapshot.directory,
         batch=snapshot.batch,
         published=-1 if record is None else record.published,
         published_before=-1 if now is None else now.published,

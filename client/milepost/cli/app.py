@@ -35,6 +35,7 @@ from milepost.cli.options import (
     TokenPath,
     Url,
 )
+from milepost.cli.restores import restore_job
 from milepost.cli.sessions import lock, release, sessions
 from milepost.cli.show import epochs, ls, show_handle, status
 from milepost.cli.states import get, put, rm
@@ -73,6 +74,7 @@ def application() -> typer.Typer:
         app.command()(command)
     for name, command in (
         ("events", show_events),
+        ("restore", restore_job),
         ("clone", clone_job),
         ("diff", diff_jobs),
         ("drop", drop_job),

@@ -12,9 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from milepost.cli.acting import changing, holder, in_the_way
+from milepost.cli.acting import holder, in_the_way
 from milepost.cli.errors import ExitCode
-from milepost.cli.files import Within
 from milepost.cli.options import Options, shared
 from milepost.cli.output import Form, report, show, show_all
 from milepost.cli.service import warn_of_unseen_stores
@@ -22,7 +21,7 @@ from milepost.client import Client
 from milepost.errors import Damaged, MilepostError, NotExist
 from milepost.rescaling import JobRescale
 from milepost.rescaling import planned as planned_rescale
-from milepost.restoring import newest_as_of, newest_of_batch, planned, restore
+from milepost.restoring import newest_as_of, newest_of_batch
 from milepost.types import BegunBatch, HistoryEntry, JobInfo, JobSummary, KeptSnapshots, Process, StandbyInfo, Wish
 
 jobs = typer.Typer(
@@ -163,38 +162,6 @@ def _checked(client: Client, wanted: list[str], max_age: float | None) -> Iterat
             yield {**line, "complaints": list(_complaints(line, max_age))}
     if not matched:
         typer.echo(f"warning: no job matches {' '.join(patterns)}", err=True)
-
-
-@jobs.command("restore")
-@shared
-def restore_job(
-    context: typer.Context,
-    job: Job,
-    snapshot: Named = None,
-    batch: OfBatch = None,
-    as_of: AsOf = None,
-    dry_run: DryRun = False,
-    within: Within = 600.0,
-) -> None:
-    """Restore a job to a snapshot: files, job record, published output and managed state go back together.
-
-    The command needs the job's epoch, so no driver may lead the job. It is one commit. The present state is kept as a
-    snapshot; a restore to that one undoes this. Output that counts no more stays until it expires.
-    """
-    if sum(given is not None for given in (snapshot, batch, as_of)) != 1:
-        raise typer.BadParameter("give one of SNAPSHOT, --batch and --as-of")
-    options: Options = context.obj
-    with options.client() as client:  # planned before the campaign, so that a refused restore does not raise the epoch
-        store = client.store(job)
-        plan = planned(store, chosen(store.files.snapshots(), snapshot, batch, as_of), timeout=within)
-        driver = in_the_way(client.job_info(job)) if dry_run else ""
-    if not dry_run:
-        with changing(context, job, campaign=True) as opened:
-            plan = restore(opened, plan.snapshot, timeout=within)
-    said = f"{job} would go back to" if plan.undo is None else f"{job} is back at"
-    undo = "" if plan.undo is None else f"; milepost jobs restore {job} {plan.undo} undoes it"
-    becomes = "".join(f"\n  {what}: {getattr(plan, what)}" for what in ("source", "state", "output", "sink"))
-    report(context, f"{said} batch {plan.batch}{undo}{becomes}{driver}", **asdict(plan))
 
 
 def chosen(kept: KeptSnapshots, snapshot: str | None, batch: int | None, as_of: datetime | None) -> str:

@@ -141,7 +141,9 @@ def _describe(lost: Sequence[LostOffsets]) -> str:
     more = f"; and {len(lost) - _NAMED} partitions more" if len(lost) > _NAMED else ""
     return (
         f"Kafka no longer has what this query would read next: {named}{more}. Keep records longer than a query may be"
-        " away. To go on without them, start the query on a new checkpoint, or with failOnDataLoss=false"
+        " away. If a topic was made anew, milepost jobs restore with --offsets keeps the state and reads the topic from"
+        " the offsets that you give. Else, to go on without the records, start the query on a new checkpoint, or with"
+        " failOnDataLoss=false"
     )
 
 

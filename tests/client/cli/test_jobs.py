@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 import milepost
+from milepost.files import JobFiles
 from milepost.job_record import JOB, RECORD_FILE, JobRecord, decode
+from milepost.restoring import newest_of_batch, restore
 from tests.client.cli.conftest import Run, Said, started
 from tests.client.cli.conftest import ended as end
 from tests.client.conftest import Service, eventually
@@ -166,7 +168,7 @@ def test_a_store_without_epoch_and_files_is_no_job(said: Said, run: Run, session
 
 def publish(store: milepost.StateHandleStore, record: JobRecord, batch: int) -> JobRecord:
     """Publish a batch as a driver does: offsets, the record, its copy among the files, and the commit."""
-    store.files.write(f"checkpoint/offsets/{batch}", b"v1")
+    store.files.write(f"checkpoint/offsets/{batch}", b'v1\n{"conf":{}}\n{"flights":{"0":%d}}' % batch)
     record = record.publishing(batch, {"batch": batch}, record.epoch)
     try:
         store.replace(JOB, store.get_and_lock(JOB).version, record.encode())
@@ -225,6 +227,43 @@ def test_what_to_restore_is_named_once(said: Said, run: Run, session: milepost.S
     planned = json.loads(said("--json", "jobs", "restore", name, "--as-of", "2999-01-01T00:00:00+0000", "--dry-run"))
     assert (planned["batch"], planned["published"], planned["undo"]) == (0, 0, None)
     assert store.current_epoch().epoch == epoch  # refused and planned restores raise no epoch
+
+
+def test_a_topic_that_was_made_anew_is_read_from_its_beginning_by_one_command(
+    said: Said, run: Run, session: milepost.Session, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark itself reads the topic in tests/spark/clusters/test_kafka.py."""
+    store = session.store(name)
+    store.campaign()
+    record = JobRecord(job="f3" * 16, epoch=1)
+    for batch in range(3):
+        record = publish(store, record, batch)
+    command = ("jobs", "restore", name, "--batch", "1", "--offsets")
+    assert run(*command, "flights=0").returncode == 2
+    refused = run(*command, '{"trains": {"0": 0}}')
+    assert (refused.returncode, refused.stderr.split(b":")[0]) == (1, b"InvalidRequest")
+    offsets = {"flights": {"0": 0, "1": 0}}
+
+    write = JobFiles.write
+
+    def killed(files: JobFiles, path: str, content: bytes) -> None:
+        if "offsets" in path:
+            raise KeyError("killed between the two commits")
+        write(files, path, content)
+
+    snapshot = newest_of_batch(store.files.snapshots(), 1)
+    with monkeypatch.context() as dying:
+        dying.setattr(JobFiles, "write", killed)
+        with pytest.raises(KeyError, match="killed"):
+            restore(store, snapshot, offsets=offsets)
+    store.resign()
+    kept = store.files.snapshots().snapshots[-1]
+    assert (kept.batch, store.files.read("checkpoint/offsets/1").splitlines()[2]) == (1, b'{"flights":{"0":1}}')
+
+    assert "source: the next batch is 2, from flights 0:0 1:0 on" in said(*command, json.dumps(offsets))
+    assert store.files.read("checkpoint/offsets/1") == b'v1\n{"conf":{}}\n{"flights":{"0":0,"1":0}}'
+    said("jobs", "restore", name, "--batch", "1")  # the snapshot has the offsets of before
+    assert store.files.read("checkpoint/offsets/1").splitlines()[2] == b'{"flights":{"0":1}}'
 
 
 def test_a_rescale_is_planned_from_sparks_logs_and_what_cannot_be_divided_is_refused(

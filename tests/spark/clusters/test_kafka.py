@@ -1,7 +1,11 @@
-"""Kafka as source and as sink, with the checkpoint in the tree of a job: a driver dies, and another one goes on."""
+"""Kafka as source and as sink, with the checkpoint in the tree of a job: a driver dies, and another one goes on.
+
+A topic that was made anew is read by the command of docs/clusters.md.
+"""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +15,7 @@ from tests.spark.clusters.drivers import Drivers
 from tests.spark.clusters.setup import COPY
 from tests.spark.clusters.topics import Topics, rows, totals
 from tests.spark.jobs import wait_until
+from tests.spark.tour.owner import Owner
 
 pytestmark = pytest.mark.spark
 
@@ -80,11 +85,17 @@ def test_expired_offsets_are_told_before_the_query_starts(job: Drivers, topics: 
     wait_until(lambda: topics.is_gone(job.setup.topic))
     assert [lost[2:] for lost in _expired(job)["lost"]] == [[10, 0, 0]]  # the other partition is wanted from 0 on
     topics.make(job.setup.topic, 2)
-    topics.put(job.setup.topic, [("a", 0)])
+    topics.put(job.setup.topic, [("a", 7)])
     again = _expired(job)
     assert [lost[2:] for lost in again["lost"]] == [[10, 0, 1]]
     assert "made anew" in again["detail"]
     assert job.totals() == {"a": (45, 10)}
+
+    offsets = json.dumps({job.setup.topic: {"0": 0, "1": 0}})
+    said = Owner(job.setup.url).says("jobs", "restore", job.setup.store, "--batch", "0", "--offsets", offsets)
+    assert f"source: the next batch is 1, from {job.setup.topic} 0:0 1:0 on" in said
+    job.start(available_now=True).wait_for("finished")
+    assert job.totals() == {"a": (45 + 7, 10 + 1)}
 
 
 def _expired(job: Drivers) -> dict[str, Any]:
