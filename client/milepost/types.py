@@ -476,6 +476,7 @@ class HistoryEntry:
       the client of the session.
     - ``batch-committed``: ``batch`` of the query in ``directory``, under ``epoch``; ``since`` is when it was begun,
       ``begun_under`` the epoch that began it, if that is an earlier one, which left it uncommitted;
+      ``input_rows`` the rows that it read, as the driver said after the commit, None if it did not;
       ``snapshot`` the revision of its snapshot, and ``replay`` says that this batch, or a later one, was committed
       before.
     - ``savepoint-made``, ``savepoint-dropped``: ``savepoint`` of ``snapshot``.
@@ -528,6 +529,7 @@ class HistoryEntry:
     partitions: int | None = None
     previous_partitions: int | None = None
     begun_under: int | None = None
+    input_rows: int | None = None
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ MAX_LABELS_LENGTH: Final = 8000
 """The most characters of all labels in one header: nginx and Apache refuse a header line of more than 8 KiB."""
 MAX_ACT_LENGTH: Final = 1000
 """The most characters of what a change does to the job, for its history."""
+MAX_ROWS: Final = 64
+"""The most batches whose rows one request reports."""
 MIN_TTL_SECONDS: Final = 1
 MAX_TTL_SECONDS: Final = 3600
 MAX_WAIT_SECONDS: Final = 60

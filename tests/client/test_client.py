@@ -95,6 +95,7 @@ def test_a_job_has_a_history(client: Any, name: str) -> None:
         for batch in range(3):
             led.files.write(f"checkpoint/commits/{batch}", b"v1")
         first, *_ = led.files.snapshots().snapshots
+        assert led.report_rows("checkpoint", {0: 3, 1: 0, 9: 5}) == 2
         led.files.make_savepoint("kept", first.revision)
         led.files.roll_back(first.revision)
         led.files.write("checkpoint/commits/1", b"v1")
@@ -108,7 +109,8 @@ def test_a_job_has_a_history(client: Any, name: str) -> None:
         *["batch-committed"] * 3,
         "epoch-granted",
     ]
-    ended, again, back, made, *_, granted = entries
+    ended, again, back, made, *batches, granted = entries
+    assert [each.input_rows for each in batches] == [None, 0, 3], "what nobody reported is unknown, and not 0"
     assert (ended.epoch, ended.how, ended.since, ended.process) == (1, "resigned", granted.at, process)
     assert (granted.epoch, granted.session, granted.holder) == (1, epoch.session, "a")
     assert (again.batch, again.directory, again.replay, entries[4].replay) == (1, "checkpoint", True, False)

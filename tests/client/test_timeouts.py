@@ -35,6 +35,8 @@ GIVEN: dict[str, Any] = {
     "path": "a/b",
     "content": b"bytes",
     "wait_for_end epoch": 1,
+    "directory": "checkpoint",
+    "rows": {7: 1200},
 }
 """What a parameter is given, or that of one method."""
 NO_ANSWER = (milepost.DeadlineExceeded, milepost.OutcomeUnknown, milepost.ConnectionFailed)

@@ -48,6 +48,7 @@ def live_through(
     store.files.make_savepoint("with-a-bug")
     store.files.roll_back(back_to)
     commit(5, 2)
+    store.report_rows("checkpoint", {4: 410, 5: 395, 6: 402})
     stand_by(running, driver(client, job, "spark-3"), job)
     return store
 

@@ -49,6 +49,8 @@ def test_a_job_answers_what_its_owner_asks(screen: Screen, server: ServerProcess
     expect(batches).to_contain_text("Batch 5")
     expect(batches.get_by_role("img", name="Intervals between the last 8 batches")).to_be_visible()
     assert screen.pair(batches, "Committed again") == "1"
+    expect(batches.get_by_role("img", name="Rows of the last 4 batches")).to_be_visible()
+    assert screen.pair(batches, "Rows of the last batch") == "395, usually 402"
 
     past = screen.part("What became of it").get_by_role("listitem")
     expect(past.filter(has_text="flights@spark-1 ended: its session was ended by a request")).to_be_visible()

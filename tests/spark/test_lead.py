@@ -146,6 +146,9 @@ def test_a_driver_notes_its_first_batch_before_its_function_is_called_and_then_m
     context = place.spark.sparkContext
     assert set(processes) == {milepost.Process(platform.node(), os.getpid(), context.applicationId, context.uiWebUrl)}
     assert [(record.entries, record.published) for record in moves] == [(1, -1), (0, 0), (0, 1)]
+    batches = {each.batch: each.input_rows for each in client.job_history(place.name) if each.batch is not None}
+    files = sorted(place.input.iterdir())
+    assert batches == {batch: len(file.read_text().splitlines()) for batch, file in enumerate(files)}
 
 
 def test_a_function_that_takes_a_little_leaves_all_of_the_state(place: Place) -> None:

@@ -212,6 +212,16 @@ class AsyncStateHandleStore(NotPicklable):
         """
         return await self._driver.run(self._operations.drop_job(timeout))
 
+    async def report_rows(self, directory: str, rows: Mapping[int, int], *, timeout: float | None = None) -> int:
+        """Enter into the history of the job how many input rows its batches had: ``rows`` by the number of the batch,
+        at most 64, of the query whose checkpoint is in ``directory``. Return how many entries got their number.
+
+        A batch counts if it was committed under this object's epoch. What the history has already stays, and a batch
+        without an entry is passed over. Raises `Fenced`, and `InvalidRequest` if the service is of a release that
+        does not know the call.
+        """
+        return await self._driver.run(self._operations.report_rows(directory, rows, timeout))
+
     async def release(self, name: str, *, timeout: float | None = None) -> None:
         """Release this session's lock on a handle, if it holds one."""
         await self._driver.run(self._operations.release(name, timeout))

@@ -258,7 +258,7 @@ def show_history(
     if not entries:
         typer.echo(f"nothing is recorded of a job {job}: no driver ever led it", err=True)
     rows: list[Any] = entries if options.form is not Form.TABLE else [history_row(entry) for entry in entries]
-    show_all(context, rows, ("time", "what", "epoch", "batch", "who", "detail"))
+    show_all(context, rows, ("time", "what", "epoch", "batch", "rows", "who", "detail"))
 
 
 def history_row(entry: HistoryEntry) -> dict[str, Any]:
@@ -269,6 +269,7 @@ def history_row(entry: HistoryEntry) -> dict[str, Any]:
         "what": entry.kind,
         "epoch": entry.epoch,
         "batch": entry.batch,
+        "rows": entry.input_rows,
         "who": who or None,
         "detail": _detail(entry),
     }

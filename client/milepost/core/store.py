@@ -40,6 +40,7 @@ from milepost.operations.handles import (
     RELEASE_ALL,
     RELEASE_AND_TRY_REMOVE,
     REPLACE,
+    REPORT_ROWS,
     RESIGN,
 )
 from milepost.operations.operation import RestOperation
@@ -192,6 +193,14 @@ class StoreOperations(StoreCalls):
         """Drop the job: all handles, files, snapshots and savepoints of the store, under its epoch."""
         reader = answers.document(answers.dropped_job)
         return (yield from self.send(*self.at(DROP_JOB), reader, self.epoch_header(), timeout=timeout)).value
+
+    def report_rows(self, directory: str, rows: Mapping[int, int], timeout: float | None = None) -> Operation[int]:
+        """Enter the input rows of batches of the query in ``directory`` into the history, and return for how many."""
+        batches = [{"batch": batch, "input_rows": number} for batch, number in rows.items()]
+        reader = answers.document(answers.rows_entered)
+        headers = {**JSON, **self.epoch_header()}
+        body = json_body({"directory": directory, "batches": batches})
+        return (yield from self.send(*self.at(REPORT_ROWS), reader, headers, body, timeout=timeout)).value
 
     def release(self, name: str, timeout: float | None = None) -> Operation[None]:
         """Do Flink's release: release the session's lock on a handle."""

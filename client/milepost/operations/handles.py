@@ -140,6 +140,15 @@ LIST_JOBS = operation(
     query={"dropped": "`true`: the jobs that were dropped, in place of the others.", **PAGED},
 )
 DROP_JOB = change("dropJob", "DELETE", JOB, fenced=True, audit_name="drop", summary="Drop a job", answer="DroppedJob")
+REPORT_ROWS = change(
+    "reportRows",
+    "POST",
+    f"{JOB}/rows",
+    {Code.UNSUPPORTED_MEDIA_TYPE},
+    fenced=True,
+    summary="Report the rows of batches",
+    answer="RowsEntered",
+)
 GET_JOB_HISTORY = read(
     "getJobHistory",
     f"{JOB}/history",

@@ -27,6 +27,7 @@ from milepost.rescaling import JobRescale
 from milepost.spark.batch import ExactlyOnce
 from milepost.spark.driver.calls import describe, spark_may_be_gone, within
 from milepost.spark.driver.queries import Awaiting, JobQueries, let_commit
+from milepost.spark.driver.rows import RowReports
 from milepost.spark.guard import QueryGuard, warn_of_strangers
 from milepost.spark.managed.published import ManagedState
 from milepost.spark.output.claim import claim_beside
@@ -78,9 +79,11 @@ class Job:
         self._state = ManagedState(taken.pointer, taken.tree, access)
         self._function: ExactlyOnce | None = None
         self._queries = JobQueries(spark, taken.location)
+        self._rows = RowReports(
+            taken.pointer.store, lambda: (self._function and self._function.guard.query) or self._queries.awaited
+        )
         self._raised = False
-        self._stopping = False
-        self._ended = self._stopped = False
+        self._stopping = self._ended = self._stopped = False
         self._one_stops = threading.RLock()
         self._awaiting = Awaiting()
         self._given_up: SparkDriverError | None = None
@@ -162,6 +165,7 @@ class Job:
             hadoop = HadoopFiles(self._spark, self._location.settings)
             claim_beside(hadoop, beside, self._name, self._pointer.record)
         guard = QueryGuard(self._spark, self._location)
+        self._rows.start()
         self._function = ExactlyOnce(publisher, self._pointer, self._tree, guard, self.recovery, self._state)
         return self._function
 
@@ -222,6 +226,7 @@ class Job:
         """
         try:
             self._queries.await_one(query)
+            self._rows.start()
             if self._stopping:  # stop() may have come before the query started, and found none
                 self._stop()
             ended = self._awaiting.end_of(query, timeout)
@@ -334,6 +339,7 @@ class Job:
         except (Py4JError, ConnectionError, TimeoutError) as error:
             _log.warning("Spark does not answer any more, leaving the query as it is: %s", describe(error))
         finally:
+            self._rows.close()
             self._state.close()
 
     def raise_end(self) -> None:

@@ -62,6 +62,7 @@ class HandleStore(Protocol):
     def get_and_lock(self, name: str) -> Handle: ...
     def read(self, name: str, version: str | None = None) -> bytes: ...
     def current_epoch(self) -> Epoch: ...
+    def report_rows(self, directory: str, rows: Mapping[int, int], *, timeout: float | None = None) -> int: ...
 
 
 class ResolvingStore:
@@ -116,6 +117,10 @@ class ResolvingStore:
         there.
         """
         self._resolve(lambda: self.plain.files.write(path, content), lambda: None)
+
+    def report_rows(self, directory: str, rows: Mapping[int, int], *, timeout: float | None = None) -> int:
+        """Enter the rows of batches into the history, by one attempt: a report is not worth waiting for."""
+        return self.plain.report_rows(directory, rows, timeout=timeout)
 
     def raise_if_fenced(self, cause: BaseException | None = None) -> None:
         """Raise `Fenced`, with ``cause`` as its cause, if the store's current epoch is not this driver's."""

@@ -1,4 +1,6 @@
-"""Define the stored history of a job: pages of entries, which are never changed once a later page was begun.
+"""Define the stored history of a job: pages of entries.
+
+An entry never changes, but for the number of rows of a batch, which comes after its commit.
 
 A store has two logs: ``acts`` has the epochs and what people did, ``batches`` has the committed batches, which would
 otherwise push the acts out. The pages of a log are numbered from 1; a page that cannot be read leaves the others
@@ -84,7 +86,8 @@ class HistoryEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     were cloned, with ``files`` and ``bytes``. A dropped job has the ``batch`` of its newest snapshot. ``reason`` is why
     a client asked for the act, as it said. Of expired output, ``batch`` is the newest batch that is expired now, and
     ``previous_batch`` the newest that was before. A rescale was committed as ``batch``, and has divided the state among
-    ``partitions`` in place of ``previous_partitions``.
+    ``partitions`` in place of ``previous_partitions``. ``input_rows`` is how many rows a committed batch has
+    read, as its driver said after the commit; None if no driver has said it.
     """
 
     at: str
@@ -110,6 +113,7 @@ class HistoryEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     bytes: int = 0
     reason: str = ""
     begun_under: int = 0
+    input_rows: int | None = None
     partitions: int = 0
     previous_partitions: int = 0
 

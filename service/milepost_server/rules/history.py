@@ -27,11 +27,12 @@ from milepost_server.model.history import (
     Reached,
     page_key,
 )
-from milepost_server.model.records import Session, Store
+from milepost_server.model.records import Session, Store, Stored
 from milepost_server.model.requests.base import Request
+from milepost_server.model.requests.handles import ReportRows
 from milepost_server.model.trees import Entry, Savepoint, Tree, TreeSnapshot
 from milepost_server.rules.answers import epoch_holder
-from milepost_server.rules.decisions import DecisionContext
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers
 
 MOST_LED: Final = 8
 """For how many epochs the end of a session is entered in its own commit. Those beyond count as ``superseded`` once the
@@ -40,6 +41,9 @@ next epoch is granted.
 
 _MOST_DROPPED: Final = 2
 """The most pages that one commit drops, to bound the commit."""
+
+_PAGES_WITH_ROWS: Final = 4
+"""The newest pages of batches, on which entries still get their numbers of rows: drivers report them within seconds."""
 
 Pages = dict[str, HistoryPage | None]
 """The changed pages of a history by key; None drops the page."""
@@ -175,6 +179,31 @@ def batch_committed(
     return _appended(view, log, (entry,), context, reached=latest)
 
 
+def report_rows(view: View, request: ReportRows, _: DecisionContext) -> Decision:
+    """Enter the numbers of input rows of batches into their entries, as far as these are on the newest pages and are of
+    the request's epoch. What is entered already stays, so that a repeated request changes nothing.
+    """
+    changes: dict[str, Stored | None] = {}
+    entered = 0
+    for number in view.history_pages(request.store_name, BATCHES)[-_PAGES_WITH_ROWS:]:
+        key = page_key(request.store_name, BATCHES, number)
+        page = view.get(key)
+        if not isinstance(page, HistoryPage):
+            continue
+        entries = tuple(_with_rows(entry, request) for entry in page.entries)
+        if entries != page.entries:
+            changes[key] = replace(page, entries=entries)
+            entered += sum(new is not old for new, old in zip(entries, page.entries, strict=True))
+    return Accepted(Answer({"entered": entered}), changes)
+
+
+def _with_rows(entry: HistoryEntry, request: ReportRows) -> HistoryEntry:
+    """Return the entry with its number of rows, or the same entry if the request does not say it."""
+    rows = request.rows.get(-1 if entry.batch is None else entry.batch)
+    is_meant = entry.directory == request.directory and entry.epoch == request.epoch and entry.input_rows is None
+    return entry if rows is None or not is_meant else replace(entry, input_rows=rows)
+
+
 def _of_tree(tree: Tree) -> Iterable[tuple[str, int]]:
     """Return the highest batch of each query that the snapshots of a tree show, for a job without a readable page."""
     highest: dict[str, int] = {}
@@ -238,3 +267,6 @@ def _is_old(page: object, wall: str) -> bool:
     except (ValueError, TypeError):
         return False  # one of the times is not a time of day
     return age > timedelta(days=KEPT_DAYS)
+
+
+HANDLERS: Final[Handlers] = {ReportRows: report_rows}

@@ -64,7 +64,7 @@ def test_a_job_is_listed_and_shown_with_its_driver_and_its_standbys(
                     assert ("epoch-granted" if {"history", "events"} & {*command} else name) in done.stdout.decode()
                     assert done.returncode == 0 or "--all" in command, "other tests leave lost jobs behind"
     newest = said("jobs", "history", name, "--limit", "3").splitlines()
-    assert newest[0].split() == ["TIME", "WHAT", "EPOCH", "BATCH", "WHO", "DETAIL"]
+    assert newest[0].split() == ["TIME", "WHAT", "EPOCH", "BATCH", "ROWS", "WHO", "DETAIL"]
     assert len(newest) == 4
     whole = json.loads(said("jobs", "history", name, "--json"))
     assert [

@@ -24,7 +24,7 @@ from milepost_server.model.history import (
 from milepost_server.model.processes import Process
 from milepost_server.model.records import Corrupt, decode, encode, store_key
 from milepost_server.model.requests.base import LEADER, NO_BLOB, Attempt, Request
-from milepost_server.model.requests.handles import Campaign, Resign, StatedAct
+from milepost_server.model.requests.handles import Campaign, ReportRows, Resign, StatedAct
 from milepost_server.model.requests.sessions import EndSession, ExpireSession, OpenSession
 from milepost_server.model.requests.trees import (
     CloneTree,
@@ -247,6 +247,30 @@ def test_an_act_that_only_its_client_knows_is_entered_with_the_change_and_once(j
     assert jobs.accepted(retried(expiring, 2)).changes == {}
     entries = jobs.told(ACTS, "kind", "epoch", "holder", "batch", "previous_batch")
     assert entries[1:] == [("expired", epoch, "the a", 4, 1)]
+
+
+def test_rows_come_after_the_commit_and_once(jobs: Jobs) -> None:
+    epoch = jobs.lead("a")
+    for batch in range(PAGE_ENTRIES[BATCHES] + 1):
+        jobs.commit_batch(batch, epoch)
+    jobs.commit_batch(1, epoch, "other")
+    last = PAGE_ENTRIES[BATCHES]
+
+    def report(rows: dict[int, int], epoch: int = epoch, session: str = "a") -> Any:
+        return jobs.done(ReportRows(Attempt(session), STORE, epoch, "checkpoint", rows))["entered"]
+
+    assert report({0: 0, 1: 7, last: 9, last + 1: 5}) == 3, "the batch after the last one is not committed yet"
+    assert jobs.accepted(ReportRows(Attempt("a"), STORE, epoch, "checkpoint", {0: 3, last: 9})).changes == {}
+    told = jobs.told(BATCHES, "directory", "batch", "input_rows")
+    assert [each for each in told if each[2] is not None] == [
+        ("checkpoint", 0, 0),
+        ("checkpoint", 1, 7),
+        ("checkpoint", last, 9),
+    ]
+    jobs.done(Resign(Attempt("a"), STORE))
+    later = jobs.lead("b")
+    jobs.refused(ReportRows(Attempt("a"), STORE, epoch, "checkpoint", {2: 1}))
+    assert report({2: 1}, later, "b") == 0, "of a batch of another driver, its own driver knows the rows"
 
 
 def test_pages_are_small_and_the_oldest_goes_in_the_commit_of_the_next(jobs: Jobs) -> None:

@@ -231,6 +231,11 @@ def led_and_waited_for(api: Api) -> httpx.Response:
     job = job.under(job.granted())
     for batch in range(2):
         assert job.call("PUT", f"/files/checkpoint/commits/{batch}", content=b"v1").status_code == 201
+    rows = {"directory": "checkpoint", "batches": [{"batch": 1, "input_rows": 1200}]}
+    report = partial(api.http.post, f"/v1/jobs/{job.store}/rows", json=rows)
+    acting = {"Milepost-Session": str(job.session), "Milepost-Epoch": str(job.epoch)}
+    assert [report(headers=acting).json() for _ in range(2)] == [{"entered": 1}, {"entered": 0}]
+    assert report(headers={**acting, "Milepost-Epoch": "2"}).json()["type"].endswith("fenced")
     first, _ = job.call("GET", "/tree").json()["snapshots"]
     assert job.call("POST", "/tree/rollback", json={"revision": first["revision"]}).status_code == 200
     assert job.call("PUT", "/tree/savepoints/before-upgrade").status_code == 200

@@ -131,6 +131,11 @@ def cleared(document: Document) -> int:
     return members.whole(document, "cleared")
 
 
+def rows_entered(document: Document) -> int:
+    """Read how many entries of a history got their rows."""
+    return members.whole(document, "entered")
+
+
 def dropped_job(document: Document) -> DroppedJob:
     """Read what a drop of a job removed."""
     return DroppedJob(members.whole(document, "handles"), members.whole(document, "snapshots"))

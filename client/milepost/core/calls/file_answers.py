@@ -130,6 +130,7 @@ def history_entry(document: Document) -> HistoryEntry:
         partitions=number("partitions"),
         previous_partitions=number("previous_partitions"),
         begun_under=number("begun_under"),
+        input_rows=number("input_rows"),
     )
 
 

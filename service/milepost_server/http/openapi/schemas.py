@@ -206,6 +206,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
         damaged=_COUNT,
         wish=_WISH,
     ),
+    "RowsEntered": _object(entered=_COUNT),
     "DroppedJob": _object(handles=_COUNT, snapshots=_COUNT),
     "JobPage": _object(jobs=_each("JobSummary"), next=_nullable(_TEXT), now=_TIME),
     "HistoryEntry": _object(
@@ -229,6 +230,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
             "bytes",
             "reason",
             "begun_under",
+            "input_rows",
             "partitions",
             "previous_partitions",
         ),
@@ -255,6 +257,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
         bytes=_COUNT,
         reason=_TEXT,
         begun_under=_COUNT,
+        input_rows=_COUNT,
         partitions=_COUNT,
         previous_partitions=_COUNT,
     ),

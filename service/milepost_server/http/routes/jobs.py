@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Annotated, Any
 
+import msgspec
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from milepost.operations.handles import DROP_JOB, GET_JOB, GET_JOB_HISTORY, LIST_JOBS
+from milepost.operations.handles import DROP_JOB, GET_JOB, GET_JOB_HISTORY, LIST_JOBS, REPORT_ROWS
+from milepost.wire import MAX_ROWS
 from milepost_server.http.access.permission import may_read
+from milepost_server.http.bodies import Size, json_of
 from milepost_server.http.headers import accepts, caller, checked_name
-from milepost_server.http.openapi.documents import CORRUPT_EXAMPLE, EPOCH_EXAMPLE, WISH_EXAMPLE, answers
+from milepost_server.http.openapi.documents import CORRUPT_EXAMPLE, EPOCH_EXAMPLE, WISH_EXAMPLE, answers, json_body
 from milepost_server.http.queries import flag, page_of, to_token
 from milepost_server.http.replies import about, json_reply, json_response
 from milepost_server.http.requests import HttpRequest
+from milepost_server.model.requests.handles import ReportRows
 
 router = APIRouter(tags=["jobs"])
 
@@ -132,6 +137,56 @@ async def drop(request: HttpRequest, store: str) -> Response:
     return json_reply(await request.operations.dropping.drop(caller(request), store))
 
 
+class BatchRows(msgspec.Struct, forbid_unknown_fields=True):
+    """The number of input rows of a batch."""
+
+    batch: Size
+    input_rows: Size
+
+
+class RowsBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The JSON body that reports the rows of batches of one query."""
+
+    directory: str
+    batches: Annotated[list[BatchRows], msgspec.Meta(max_length=MAX_ROWS)]
+
+
+_NUMBER: dict[str, Any] = {"type": "integer", "format": "int64", "minimum": 0}
+_BATCH_ROWS: dict[str, Any] = {
+    "type": "object",
+    "properties": {"batch": _NUMBER, "input_rows": _NUMBER},
+    "required": ["batch", "input_rows"],
+    "additionalProperties": False,
+}
+
+
+@answers(
+    router,
+    REPORT_ROWS,
+    {200: ("How many entries of the history now have their rows because of this request.", {"entered": 1})},
+    body=json_body(
+        {"directory": "checkpoint", "batches": [{"batch": 7, "input_rows": 1200}]},
+        {
+            "directory": {"type": "string"},
+            "batches": {"type": "array", "maxItems": MAX_ROWS, "items": _BATCH_ROWS},
+        },
+        ["directory", "batches"],
+    ),
+)
+async def report_rows(request: HttpRequest, store: str) -> Response:
+    """Say how many input rows batches had that were committed under the epoch: their entries in the history get it.
+
+    An entry that has its rows keeps them, and a batch without an entry is passed over, so a repeated request changes
+    nothing.
+    """
+    checked_name(store, "store")
+    acting = caller(request)
+    body = await json_of(request, RowsBody)
+    rows = {each.batch: each.input_rows for each in body.batches}
+    asked = ReportRows(acting.attempt, store, acting.epoch, body.directory, rows)
+    return json_reply(await request.operations.perform(asked))
+
+
 @answers(
     router,
     GET_JOB_HISTORY,
@@ -150,6 +205,7 @@ async def drop(request: HttpRequest, store: str) -> Response:
                         "batch": 7,
                         "directory": "checkpoint",
                         "snapshot": 42,
+                        "input_rows": 1200,
                     },
                     {
                         "kind": "epoch-granted",

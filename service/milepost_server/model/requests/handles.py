@@ -121,6 +121,20 @@ class DropJob(StoreRequest):
 
 
 @dataclass(frozen=True, slots=True)
+class ReportRows(StoreRequest):
+    """Enter into the history how many input rows committed batches of the query in ``directory`` had: ``rows`` by the
+    number of the batch.
+    """
+
+    fenced: ClassVar[bool] = True
+    keeper: ClassVar[Keeper] = Keeper.NONE
+
+    epoch: int | None = None
+    directory: str = ""
+    rows: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class CreateUpload(StoreRequest):
     """Create an upload, which lets a client put bytes itself: ``blob`` is their key, size and digest.
 

@@ -17,7 +17,7 @@ export function queriesOf(entries) {
     const batches = found.get(entry.directory) ?? [];
     const at = Date.parse(entry.at);
     const took = entry.since ? (at - Date.parse(entry.since)) / 1000 : null;
-    batches.push({ batch: entry.batch, at, took, epoch: entry.epoch ?? null, replay: entry.replay === true });
+    batches.push({ batch: entry.batch, at, took, epoch: entry.epoch ?? null, replay: entry.replay === true, rows: entry.input_rows ?? null });
     found.set(entry.directory, batches);
   }
   return [...found].map(([directory, batches]) => {
@@ -25,7 +25,8 @@ export function queriesOf(entries) {
     const usual = median(intervals.map(({ seconds }) => seconds));
     const longest = Math.max(0, ...intervals.map(({ seconds }) => seconds));
     const usualDuration = median(batches.filter(({ took }) => took !== null).map(({ took }) => took));
-    return { directory, batches, intervals, usual, longest, usualDuration };
+    const usualRows = median(batches.filter(({ rows }) => rows !== null).map(({ rows }) => rows));
+    return { directory, batches, intervals, usual, longest, usualDuration, usualRows };
   });
 }
 

@@ -55,6 +55,31 @@ export function intervals(query) {
   );
 }
 
+/** Draw the rows of the last batches of a query as bars; a batch whose rows are not known has none. Null if none are. */
+export function rowsOf(query) {
+  const bars = query.batches.slice(-BARS);
+  const most = Math.max(...bars.map(({ rows }) => rows ?? 0), 1);
+  if (bars.every(({ rows }) => rows === null)) return null;
+  const pitch = WIDTH / Math.max(bars.length, 20);
+  const drawn = bars.map(({ batch, rows, epoch }, index) => {
+    if (rows === null) return null;
+    const height = Math.max(1, (rows / most) * 96);
+    return draw("rect", { class: `bar ${colourOf(epoch)}`, x: index * pitch + pitch * 0.12, y: 100 - height, width: pitch * 0.76, height }, hint(`batch ${batch}: ${count(rows, "row", "rows")}`));
+  });
+  const known = bars.filter(({ rows }) => rows !== null).length;
+  return draw(
+    "svg",
+    {
+      class: "intervals",
+      viewBox: `0 0 ${WIDTH} 100`,
+      preserveAspectRatio: "none",
+      role: "img",
+      "aria-label": `Rows of the last ${count(known, "batch", "batches")} of ${query.directory || "/"}: usually ${query.usualRows.toLocaleString("en")}, at most ${most.toLocaleString("en")}`,
+    },
+    drawn,
+  );
+}
+
 /**
  * Draw what happened between two times: the epochs as bars, the batches as ticks in the colour of their epoch, and a
  * mark for each other thing that was done.

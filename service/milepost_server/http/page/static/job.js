@@ -4,7 +4,7 @@ import { mayWrite, principal } from "./access.js";
 import { card, link, linkOut, make, notice } from "./dom.js";
 import { age, count, lasting, spacing, span } from "./format.js";
 import { queriesOf } from "./batches.js";
-import { intervals } from "./charts.js";
+import { intervals, rowsOf } from "./charts.js";
 import { actsOn, button } from "./acts.js";
 import { historyOf } from "./history.js";
 import { batchesAnHour, pill, quietSentence, stateOf } from "./job_state.js";
@@ -166,6 +166,12 @@ function begunSentence(job, { batch, epoch, since }, now) {
   return `Batch ${batch.toLocaleString("en")}, begun ${age(since, now)}${epoch ? ` under epoch ${epoch}` : ""}, was not committed: ${who} it again with the same input, so nothing is lost.`;
 }
 
+/** The rows of a batch, beside what is usual; null if no batch has any, so that nothing is shown. */
+function rowsText(rows, usual) {
+  if (usual === null) return null;
+  return `${rows === null ? "not known" : rows.toLocaleString("en")}, usually ${usual.toLocaleString("en")}`;
+}
+
 function batches(job, queries, now) {
   const rate = batchesAnHour(job);
   const aside = rate === null ? null : make("span", { class: "epoch" }, `${rate >= 10 ? Math.round(rate) : rate.toFixed(1)} an hour`);
@@ -179,9 +185,11 @@ function batches(job, queries, now) {
     queries.filter((query) => query.intervals.length > 0).flatMap((query) => [
       queries.length > 1 ? make("h3", {}, query.directory || "/") : null,
       intervals(query),
+      rowsOf(query),
       facts([
         ["Usual duration", query.usualDuration === null ? null : spacing(query.usualDuration)],
         ["Usual interval", spacing(query.usual)],
+        ["Rows of the last batch", rowsText(query.batches.at(-1).rows, query.usualRows)],
         ["Longest of the last", spacing(query.longest)],
         ["Committed again", String(query.batches.filter(({ replay }) => replay).length)],
       ]),
