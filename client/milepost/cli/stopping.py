@@ -57,7 +57,7 @@ def stop_job(
             return
         asked = client.stop_job(job, savepoint=savepoint, reason=reason)
         if asked.epoch.session is not None:
-            _ended(client, asked, within)
+            wait_until_ended(client, asked, within)
             if savepoint is not None:  # if the driver died before it resigned, the repeated stop makes the savepoint
                 client.stop_job(job, savepoint=savepoint, reason=reason)
         now = client.job_info(job)
@@ -97,7 +97,7 @@ def hand_over_job(
             _fail(f"{job} was stopped by {asked.wish.person}, so that no standby may lead: milepost jobs start {job}")
         began = time.monotonic()
         if asked.epoch.session is not None and asked.epoch.epoch == before.epoch.epoch:
-            _ended(client, asked, within)
+            wait_until_ended(client, asked, within)
         leads = _successor(client, job, before.epoch.epoch, began + within)
         if leads is None:
             _fail(f"{before.epoch.holder} does not lead {job} any more, but none led within {within:g} s")
@@ -143,7 +143,7 @@ def start_job(
     _say(context, f"{job} is started; {led}", now)
 
 
-def _ended(client: Client, asked: JobState, within: float) -> None:
+def wait_until_ended(client: Client, asked: JobState, within: float) -> None:
     """Wait until the driver that was asked has resigned; end the command if it has not within ``within`` seconds."""
     try:
         client.wait_for_end(asked.job, asked.epoch.epoch, timeout=within)

@@ -103,6 +103,12 @@ def test_a_job_is_handed_over_stopped_with_a_savepoint_and_started(
                 assert not third.leads.is_set()
                 assert "driver-3 would lead" in said("jobs", "start", name, "--dry-run")
                 assert said(*start).startswith(f"{name} is started; driver-3 leads")
+                eventually(lambda: (found := blocking.job_info(name).batch) is not None and found.batch == 3)
+                back = ("jobs", "restore", name, "before-release-7", "--stop")
+                assert f"\n  driver: would be stopped, until milepost jobs start {name}" in said(*back, "--dry-run")
+                assert third.wishes == []
+                assert said(*back).startswith(f"{name} is back at batch 2; ")
+                assert (third.wishes[0].kind, blocking.job_info(name).state) == ("stop", "stopped")
     history = [each for each in json.loads(said("jobs", "history", name, "--json")) if each["batch"] is None]
     assert [(each["kind"], each["epoch"], each["how"]) for each in reversed(history)][1:8] == [
         ("hand-over-requested", 1, None),

@@ -32,7 +32,9 @@ KIND = KINDS["aggregation"]
 class Sums(Place):
     """A job that sums the values of each key, with state of Spark's operators in RocksDB; batch N reads file N."""
 
-    def release(self, job: Job, wrong: bool = False, output: str = "k, w", sink: Any = None) -> StreamingQuery:
+    def release(
+        self, job: Job, wrong: bool = False, output: str = "k, w", sink: Any = None, forever: bool = False
+    ) -> StreamingQuery:
         """Start a release, which counts one too many for each row if it is ``wrong``, and puts out these columns."""
 
         def transform(frame: DataFrame, _: BatchContext) -> DataFrame:
@@ -42,7 +44,7 @@ class Sums(Place):
         function = job.files(self.output, transform=transform) if sink is None else job.exactlyOnce(sink)
         writer = KIND.build(read).writeStream.outputMode(KIND.mode).foreachBatch(function)
         writer = writer.option("checkpointLocation", job.checkpointLocation)
-        return writer.trigger(availableNow=True).start()
+        return (writer if forever else writer.trigger(availableNow=True)).start()
 
     def to_the_end(self, **options: Any) -> Job:
         """Lead the job to the end of its input."""
