@@ -186,10 +186,14 @@ class JobRecord:
         """Return the record after the published batches below ``before`` expired; batches that expired earlier stay
         expired.
 
-        Raises ValueError for a batch that is not published; the last published batch never expires.
+        Raises ValueError for a batch that is not published; the last published batch with output never expires.
         """
-        if before < 0 or before > self.published:
-            raise ValueError(f"before must be from 0 to {self.published}, the batch that was published last")
+        last = self.published
+        if published_by_files(self.manifest):
+            # The batch of a rescale has no output: the newest page ends before it, and the next driver needs that page.
+            last = min(last, int(self.manifest["page"]["last"]))
+        if before < 0 or before > last:
+            raise ValueError(f"before must be from 0 to {last}, the batch that was published last")
         return replace(self, epoch=epoch, expired=max(before, self.expired))
 
     def expiry(self, before: JobRecord) -> JobAct:

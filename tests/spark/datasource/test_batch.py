@@ -7,7 +7,7 @@ from pyspark.errors import AnalysisException
 
 from milepost.spark import read_published
 from tests.spark.datasource.reading import load
-from tests.spark.jobs import Place
+from tests.spark.jobs import Place, finish
 from tests.spark.output.test_files import EXPECTED, rows
 
 pytestmark = pytest.mark.spark
@@ -44,10 +44,39 @@ def test_the_tables_of_a_job(published: Place) -> None:
     sql("DROP VIEW delays")
 
 
+OF_EACH_TYPE = [
+    "n",
+    "cast(n as tinyint) byte",
+    "cast(12345678901234567890.12 as decimal(30,2)) big",
+    "cast('ab' as binary) bytes",
+    "date'1899-12-31' date",
+    "timestamp'1850-01-01 00:00:00.123456' instant",
+    "timestamp_ntz'2026-03-29 02:30:00.123456' local",
+    "interval '1 02:03:04' day to second span",
+    "array(1, null) list",
+    "map(date'2026-01-01', timestamp'2026-01-01 00:00:00', date'2026-01-02', null) map",
+    "array(cast(null as struct<t: timestamp>), named_struct('t', timestamp'2026-01-01 00:00:00')) structs",
+]
+
+
+@pytest.mark.later
+def test_each_type_is_read_as_sparks_own_reader_reads_it_and_wider_types_and_other_columns_later(place: Place) -> None:
+    later = ["named_struct('p', 1L, 'q', 'z') st", "cast(n as bigint) N", "array(named_struct('p', 1, 'w', 2)) nested"]
+    for columns in (OF_EACH_TYPE, ["n", "named_struct('p', 1) st", "array(named_struct('p', 1)) nested"], later):
+        (place.input / f"{len(list(place.input.iterdir()))}.json").write_text('{"n": 1}')
+        with place.lead() as job:
+            frame = place.spark.readStream.schema("n int").json(str(place.input)).selectExpr(*columns)
+            writer = frame.writeStream.option("checkpointLocation", job.checkpointLocation)
+            finish(job, writer.foreachBatch(job.files(place.output)).trigger(availableNow=True).start())
+        own, theirs = load(place), read_published(place.spark, place.url, place.name)
+        assert own.schema == theirs.schema
+        assert sorted(own.collect(), key=str) == sorted(theirs.collect(), key=str)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"store": "nobody"}, "not-exist"),
+        ({"store": "nobody"}, "no driver has led a job 'nobody'"),
         ({"tabel": "jobs", "token": SECRET}, "has no option tabel: it has table, url"),
         ({"table": "handles"}, "does not have the table 'handles'"),
         ({"table": "jobs"}, "has no option store"),

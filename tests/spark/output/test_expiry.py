@@ -111,6 +111,15 @@ def test_the_record_says_it_before_a_file_goes(tmp_path: Path, newest: PageLink)
     assert (pointer.record.expired, len(pointer.seen)) == (4, 1)
 
 
+def test_the_last_page_stays_after_a_rescale_which_is_a_batch_without_output(tmp_path: Path, newest: PageLink) -> None:
+    everything, pointer = left(tmp_path), Pointer(tmp_path, newest, fenced=False)
+    pointer.record = pointer.record.rescaling(BATCHES, 1).rescaled(BATCHES, 1)
+    assert pointer.record.published == BATCHES
+    with pytest.raises(ValueError, match="from 0 to 10"):
+        made_up(pointer).expire(before=BATCHES)
+    assert left(tmp_path) == everything
+
+
 def test_a_driver_that_is_fenced_deletes_nothing(tmp_path: Path, newest: PageLink) -> None:
     everything = left(tmp_path)
     with pytest.raises(Fenced):

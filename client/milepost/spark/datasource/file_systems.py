@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -50,7 +51,7 @@ class ArrowFiles:
     def _system(self, scheme: str, authority: str, place: str) -> tuple[fs.FileSystem, str]:
         """Return the file system at the URI ``place``, and what its paths begin with."""
         if scheme in _S3:
-            return fs.S3FileSystem(connect_timeout=self._timeout, request_timeout=self._timeout), authority
+            return _s3(self._timeout), authority
         try:
             system, root = fs.FileSystem.from_uri(place)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
@@ -60,6 +61,18 @@ class ArrowFiles:
                 f"({reason}): use milepost.spark.read_published, which reads them by Hadoop's"
             ) from error
         return system, str(root).rstrip("/")
+
+
+def _s3(timeout: float) -> fs.S3FileSystem:
+    """Return the S3 that the environment describes, by the variables that AWS's own clients read."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if not endpoint:
+        return fs.S3FileSystem(connect_timeout=timeout, request_timeout=timeout)
+    # Arrow itself reads the credentials and the region there, and not the endpoint.
+    scheme, _, host = endpoint.rpartition("://")
+    return fs.S3FileSystem(
+        endpoint_override=host.rstrip("/"), scheme=scheme or "https", connect_timeout=timeout, request_timeout=timeout
+    )
 
 
 class LocalArrowFiles(LocalFiles):

@@ -53,10 +53,14 @@ def partitions_of(output: str, batches: Iterable[PublishedBatch], schema: Struct
     files: list[PublishedFile] = []
     cost, checked = 0, set()
     wanted = type(schema)([field for field in schema.fields if field.name.lower() != BATCH]).json()
+    if any(field.name.lower() == BATCH and field.dataType.typeName() != "long" for field in schema.fields):
+        raise UnsafeQuery(
+            "the column batch is the number of the batch, a bigint: name it so in schema(), or leave it out"
+        )
     for batch in batches:
         if batch.schema not in checked:
             checked.add(batch.schema)
-            advice = f"start the query anew to read batch {batch.batch} and later ones with the schema of today"
+            advice = f"for batch {batch.batch}, start the query anew, without schema() or with a wider type there"
             united(batch.schema, wanted, advice)
         for name, size in batch.files:
             if files and cost + size + _FILE_COST > _PARTITION_BYTES:
@@ -84,7 +88,7 @@ def rows_of(partition: InputPartition, schema: StructType, timeout: float) -> It
                 "another hand has deleted the file",
                 [each.batch],
             ) from error
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowInvalid, OSError) as error:
             raise RecordUnreadable(f"{each.uri} of batch {each.batch} cannot be read: {error}") from error
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from milepost import timeline
 from milepost.errors import BatchesGone, BatchesTakenBack, JobUnknown, NoSafeCheckpoint, RecordUnreadable
 from milepost.job_record import Abandoned, JobRecord, published_by_files
-from milepost.spark.output.listing import history_of
+from milepost.spark.output.listing import history_of, ranges
 from milepost.spark.output.manifest import PublishedBatch
 
 _NOTHING = -1
@@ -134,11 +134,11 @@ class Stream:
         """Return the batches of a history, by default the one that counts, above ``after`` and up to ``last``."""
         expired = self._record.expired
         if after + 1 < expired and after < last and not self._may_lose:
+            gone = range(after + 1, min(expired, last + 1))
             raise BatchesGone(
-                f"batches {after + 1} to {min(expired - 1, last)} of the job {self._name} have expired before this "
-                f"stream read them; batches from {expired} on are kept. To go on with these, set the option "
-                "failOnDataLoss to false",
-                range(after + 1, min(expired, last + 1)),
+                f"batches {ranges(gone)} of the job {self._name} have expired before this stream read them; batches "
+                f"from {expired} on are kept. To go on with these, set the option failOnDataLoss to false",
+                gone,
             )
         first = max(after + 1, expired)
         return [each for each in self._listed(history or self._here, first) if first <= each.batch <= last]
@@ -171,9 +171,9 @@ class Stream:
             return
         back = self._in_common(position, self._here)
         raise BatchesTakenBack(
-            f"a restore of the job {self._name} has taken back batches that this stream has read, {back + 1} to "
-            f"{position.batch}: their rows count no more. Take them back where this stream writes, and start it with "
-            f"the option acceptRestore set to {epoch}: it then goes on with batch {back + 1}",
+            f"a restore of the job {self._name} has taken back batches that this stream has read, "
+            f"{ranges(range(back + 1, position.batch + 1))}: their rows count no more. Take them back where it "
+            f"writes, and start it with the option acceptRestore set to {epoch}: it then goes on with batch {back + 1}",
             epoch,
         )
 

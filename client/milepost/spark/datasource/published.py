@@ -67,7 +67,7 @@ class PublishedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         clock = self._clock or time.monotonic
         if self._latest is not None:
             asked, before, found = self._latest
-            if before == begin and found == begin and clock() < asked + PAUSE_SECONDS:
+            if before == begin and begin in (None, found) and clock() < asked + PAUSE_SECONDS:
                 return found.to_json()
         most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
         now = clock()

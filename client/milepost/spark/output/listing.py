@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, TypeVar
 
 from milepost.client import Client
-from milepost.errors import BatchesGone, RecordUnreadable
+from milepost.errors import BatchesGone, NotExist, RecordUnreadable
 from milepost.job_record import JOB, Abandoned, JobRecord, decode, published_by_files
 from milepost.spark.output.manifest import PublishedBatch, pages
 from milepost.spark.output.sink import published_page
@@ -81,7 +81,12 @@ def consistent(client: Client, job: str, use: Callable[[JobRecord], T]) -> T:
     then read again. Raises `NotExist` and `RecordUnreadable`.
     """
     for _ in range(_READS):
-        record = decode(client.store(job).read(JOB))
+        try:
+            record = decode(client.store(job).read(JOB))
+        except NotExist as error:
+            raise NotExist(
+                error.code, f"no driver has led a job {job!r} of milepost.spark here: {error.detail}"
+            ) from error
         try:
             return use(record)
         except FileNotFoundError as error:
