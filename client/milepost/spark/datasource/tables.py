@@ -28,7 +28,8 @@ _ROWS: Final = 10_000
 SCHEMAS: Final = {
     HISTORY: (
         "id string, at timestamp, kind string, revision bigint, epoch bigint, batch bigint, directory string, "
-        "replay boolean, input_rows bigint, holder string, session string, host string, pid bigint, application string, ui string, "
+        "replay boolean, input_rows bigint, holder string, session string, host string, pid bigint, "
+        "application string, ui string, "
         "since timestamp, how string, by string, snapshot bigint, previous bigint, previous_batch bigint, "
         "savepoint string, source string, files bigint, bytes bigint, partitions bigint, "
         "previous_partitions bigint, begun_under bigint, page string, reason string"
