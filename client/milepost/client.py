@@ -229,6 +229,7 @@ class Client(NotPicklable):
         *,
         epoch: int | None = None,
         force: bool = False,
+        to: str | None = None,
         reason: str = "",
         who: str | None = None,
         timeout: float | None = None,
@@ -237,9 +238,11 @@ class Client(NotPicklable):
         the end of the epoch, as `wait_for_end` does.
 
         ``epoch`` is the epoch that shall end (default: the current one); nothing is asked if it has ended. Raises
-        `NotExist` if there is no such job, or if no driver stands by and ``force`` is false.
+        `NotExist` if there is no such job, or if no driver stands by and ``force`` is false. ``to``, which needs
+        ``epoch``, is the holder or the session of the standby that shall lead: the others leave the epoch to it for ten
+        seconds, and `NotExist` is raised if it does not stand by.
         """
-        asked = wishes.hand_over_job(self._caller, job, epoch, force, who or default_holder(), reason, timeout)
+        asked = wishes.hand_over_job(self._caller, job, epoch, force, who or default_holder(), reason, timeout, to)
         return self._driver.run(asked)
 
     def start_job(

@@ -72,27 +72,35 @@ def hand_over_job(
     force: Annotated[
         bool, typer.Option("--force", help="Also if no driver stands by: the next one to ask leads.")
     ] = False,
+    to: Annotated[
+        str | None, typer.Option(metavar="<holder>", help="The standby that shall lead: its holder, or its session.")
+    ] = None,
     reason: Reason = "",
     dry_run: DryRun = False,
     within: Within = 120.0,
 ) -> None:
     """Hand a job over to a standby: its driver finishes its batch and resigns, and the standby leads at once.
 
-    The driver may run anywhere, and ends as by SIGTERM. It is refused if no driver stands by. If no other driver leads
-    in time, the exit code is 1.
+    The driver may run anywhere, and ends as by SIGTERM. It is refused if no driver stands by, or not the one that --to
+    names. If no other driver leads in time, or another than that one, the exit code is 1.
     """
+    if to is not None and force:
+        raise typer.BadParameter("names a standby, so --force does not go with it", param_hint="'--to'")
     options: Options = context.obj
     with options.client() as client:
         before = client.job_info(job)
         if not _leads(before):
             _fail(f"no driver leads {job}, so there is nothing to hand over: it is {before.state}")
         if dry_run:
-            standby = next((each.holder or each.session for each in before.standbys), None)
+            named = [each for each in before.standbys if to in (None, each.holder, each.session)]
+            standby = next((each.holder or each.session for each in named), None)
             if standby is None and not force:
-                _fail(f"no driver stands by for {job}, so that none would lead")
+                called = "" if to is None else f" called {to}"
+                _fail(f"no driver{called} stands by for {job}, so that none would lead")
             _say(context, f"{_who(before)} would finish its batch and resign, and {standby or 'the next'} lead", before)
             return
-        asked = client.hand_over_job(job, epoch=before.epoch.epoch, force=force, reason=reason)
+        why = reason or ("" if to is None else f"to {to}")
+        asked = client.hand_over_job(job, epoch=before.epoch.epoch, force=force, to=to, reason=why)
         if asked.wish is not None and asked.wish.kind == "stop":
             _fail(f"{job} was stopped by {asked.wish.person}, so that no standby may lead: milepost jobs start {job}")
         began = time.monotonic()
@@ -101,6 +109,8 @@ def hand_over_job(
         leads = _successor(client, job, before.epoch.epoch, began + within)
         if leads is None:
             _fail(f"{before.epoch.holder} does not lead {job} any more, but none led within {within:g} s")
+        if to not in (None, leads.holder, leads.session):
+            _fail(f"{leads.holder} leads {job} under epoch {leads.epoch}: {to} did not ask for it in time")
         now = client.job_info(job)
     seconds = time.monotonic() - began
     _say(context, f"{leads.holder} leads {job} under epoch {leads.epoch}, after {seconds:.1f} s", now)

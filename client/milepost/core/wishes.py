@@ -41,10 +41,20 @@ def stop_job(
 
 
 def hand_over_job(
-    caller: Caller, job: str, epoch: int | None, force: bool, who: str, reason: str, timeout: float | None
+    caller: Caller,
+    job: str,
+    epoch: int | None,
+    force: bool,
+    who: str,
+    reason: str,
+    timeout: float | None,
+    to: str | None = None,
 ) -> Operation[JobState]:
-    """Ask the driver of a job to resign, so that a standby leads. Raises `NotExist`, `Fenced`."""
+    """Ask the driver of a job to resign, so that a standby leads, the one called ``to`` if that is given. Raises
+    `NotExist`, `Fenced`.
+    """
     members: dict[str, Any] = {} if epoch is None else {"epoch": epoch}
+    members |= {} if to is None else {"to": to}
     members |= {"force": True} if force else {}
     return (yield from _asked(caller, HAND_OVER_JOB, job, members, who, reason, timeout))
 

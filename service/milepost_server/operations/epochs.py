@@ -10,7 +10,7 @@ from milepost.wire import Code, Outcome
 from milepost_server.basics.problems import problem, refusal
 from milepost_server.journal import Journal
 from milepost_server.journal.attempts import MaySubmit
-from milepost_server.model.records import Session
+from milepost_server.model.records import Session, Store
 from milepost_server.model.requests.handles import Campaign
 from milepost_server.operations.handles import store_in
 from milepost_server.replica.epoch_queues import BARRED, CampaignPlace, EpochQueues
@@ -63,6 +63,7 @@ class EpochOperations:
 
         async def attempt(may_submit: MaySubmit) -> Reply:
             try:
+                self._check_reserved(store, caller.session)
                 return await self._submitter.perform(request, may_submit)
             except EpochHeld as error:
                 held = error
@@ -121,6 +122,16 @@ class EpochOperations:
         body = {**epoch_body(reading.view, record), "wish": wish_body(reading.view, record)}
         return Reply(Answer(body), reading.revision, reading.term)
 
+    def _check_reserved(self, store: str, session: str) -> None:
+        """Raise `EpochHeld` if the epoch is free, and a person has handed it over to another session."""
+        view = self._journal.read().view
+        record = view.store(store)
+        if not isinstance(record, Store) or epoch_holder(view, record) is not None:
+            return
+        if self._epoch_queues.must_wait(record, session, self._clock()):
+            detail = f"epoch {record.epoch} of {store!r} has ended, and the next is handed over to another session"
+            raise problem(Code.HELD, detail, extras={"holder": None, "epoch": record.epoch})
+
     async def _may_ask_again(self, place: CampaignPlace, end: float, gone: asyncio.Future[None] | None) -> bool:
         """Wait until the caller should request the epoch again, and return True.
 
@@ -143,9 +154,11 @@ class EpochOperations:
                     return True
                 self._epoch_queues.pass_over(place)
             elif holder is None or holder.id == session.id:
-                if self._leases.was_renewed_lately(session.id):
+                reserved = 0.0 if holder else self._epoch_queues.must_wait(record, session.id, self._clock())
+                if not reserved and self._leases.was_renewed_lately(session.id):
                     return True
                 self._epoch_queues.pass_over(place)
+                left = min(left, reserved or left)
             place.called = False
             await place.wait(min(left, _LOOK_SECONDS))
         return False

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Final
+
 from milepost.wire import STANDBY_SECONDS, Code
 from milepost_server.basics.problems import problem
 from milepost_server.journal import Journal
+from milepost_server.model.records import Session
 from milepost_server.model.requests.wishes import HandOver, StartJob, StopJob
 from milepost_server.operations.handles import store_in
 from milepost_server.replica.epoch_queues import EpochQueues
 from milepost_server.replica.leases import Leases
 from milepost_server.replica.submitter import Reply, Submitter
 from milepost_server.rules.answers import epoch_holder
+
+_LOOK_SECONDS: Final = 0.1
 
 
 class WishOperations:
@@ -32,14 +38,20 @@ class WishOperations:
         """Grant epochs of a stopped job again. Raises the problems of `Submitter.perform`."""
         return await self._submitter.perform(request)
 
-    async def hand_over(self, request: HandOver, *, force: bool) -> Reply:
-        """Ask the driver to resign, so that a standby leads.
+    async def hand_over(self, request: HandOver, *, force: bool, to: str = "") -> Reply:
+        """Ask the driver to resign, so that a standby leads: the one with the holder or the session ``to``, if it asks
+        for the epoch soon after that is free; any other else.
 
-        Raises a ``not-exist`` problem if a driver leads and none stands by that could take the epoch, unless ``force``;
-        and the problems of `Submitter.perform`.
+        Raises a ``not-exist`` problem if a driver leads and none stands by that could take the epoch, unless ``force``,
+        or if none called ``to`` does; and the problems of `Submitter.perform`.
         """
         job = request.store_name
-        if not force and self._is_led(job) and not await self._stands_by(job):
+        if to and self._is_led(job) and self._epoch_of(job) == request.ending:  # else nothing is asked
+            chosen = await self._standby_called(job, to)
+            reply = await self._submitter.perform(request)
+            self._epoch_queues.reserve(job, chosen, request.ending)
+            return reply
+        if not force and not to and self._is_led(job) and not await self._stands_by(job):
             raise problem(Code.NOT_EXIST, f"no driver stands by for {job!r}, so that none would lead")
         return await self._submitter.perform(request)
 
@@ -49,6 +61,24 @@ class WishOperations:
         """
         await self._epoch_queues.standby_comes(job, STANDBY_SECONDS)
         return any(self._leases.was_renewed_lately(each) for each in self._epoch_queues.standbys(job))
+
+    async def _standby_called(self, job: str, name: str) -> str:
+        """Return the session of the standby with this holder or id. It is waited for, since a standby asks again and
+        again, and waits for nothing in between. Raises a ``not-exist`` problem if there is none.
+        """
+        for _ in range(round(STANDBY_SECONDS / _LOOK_SECONDS)):
+            view = self._journal.read().view
+            holders = {each: view.session(each) for each in self._epoch_queues.standbys(job)}
+            found = {each: record.holder for each, record in holders.items() if isinstance(record, Session)}
+            for session, holder in found.items():
+                if name in (holder, session) and self._leases.was_renewed_lately(session):
+                    return session
+            await asyncio.sleep(_LOOK_SECONDS)
+        others = ", ".join(repr(holder or session) for session, holder in found.items()) or "none"
+        raise problem(Code.NOT_EXIST, f"no driver called {name!r} stands by for {job!r}; those that do: {others}")
+
+    def _epoch_of(self, job: str) -> int:
+        return store_in(self._journal.read().view, job).epoch
 
     def _is_led(self, job: str) -> bool:
         view = self._journal.read().view

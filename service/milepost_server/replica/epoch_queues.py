@@ -20,6 +20,21 @@ session has such an id.
 """
 
 
+RESERVED_SECONDS: Final = 10.0
+"""The seconds for which an epoch that is free waits for the session that it is reserved for."""
+
+
+class _Reservation:
+    """The next epoch after ``ending`` is for ``session``, if that asks for it within `RESERVED_SECONDS` after
+    ``ending`` was first seen to be free, at the monotonic time ``free_since``.
+    """
+
+    def __init__(self, session: str, ending: int) -> None:
+        self.session = session
+        self.ending = ending
+        self.free_since: float | None = None
+
+
 class CampaignPlace:
     """A caller's place in the queue of a store.
 
@@ -86,6 +101,7 @@ class EpochQueues:
         self._of_session: dict[str, set[CampaignPlace]] = {}
         self._arrivals: dict[str, asyncio.Event] = {}
         self._numbers = count()
+        self._reservations: dict[str, _Reservation] = {}
 
     @contextmanager
     def place(self, store: str, session: str, *, if_stopped: bool = False) -> Iterator[CampaignPlace]:
@@ -120,6 +136,25 @@ class EpochQueues:
         """Return the sessions of the callers that wait for the epoch of a store, in their turn, each once."""
         queue = self._queues.get(store)
         return list(dict.fromkeys(place.session for place in queue.places.values())) if queue else []
+
+    def reserve(self, store: str, session: str, ending: int) -> None:
+        """Reserve the epoch after ``ending`` for a session, in place of an earlier reservation."""
+        self._reservations[store] = _Reservation(session, ending)
+
+    def must_wait(self, store: Store, session: str, now: float) -> float:
+        """Return for how many seconds a session must leave the epoch of ``store``, which is free, to the session that
+        it is reserved for; 0 if it need not.
+        """
+        reserved = self._reservations.get(store.name)
+        if reserved is None:
+            return 0.0
+        if reserved.free_since is None:
+            reserved.free_since = now
+        left = reserved.free_since + RESERVED_SECONDS - now
+        if store.epoch != reserved.ending or left <= 0:
+            del self._reservations[store.name]
+            return 0.0
+        return 0.0 if session == reserved.session else left
 
     async def standby_comes(self, store: str, seconds: float) -> bool:
         """Return whether a caller waits for the epoch of a store, now or within ``seconds``."""

@@ -77,6 +77,13 @@ def test_a_job_is_handed_over_stopped_with_a_savepoint_and_started(
                 "driver-1, which leads jobs-that-people-stop under epoch 1, would finish its batch and resign, and "
                 "driver-2 lead\n  source: "
             )
+            absent = run("jobs", "hand-over", name, "--to", "driver-9")
+            assert (absent.returncode, absent.stderr.decode()) == (
+                1,
+                f"NotExist: no driver called 'driver-9' stands by for '{name}'; those that do: 'driver-2'\n",
+            )
+            planned = said("jobs", "hand-over", name, "--to", "driver-2", "--dry-run")
+            assert "and driver-2 lead\n" in planned
             assert said(*hand_over).startswith(f"driver-2 leads {name} under epoch 2")
             (wish,) = first.wishes
             assert (wish.kind, wish.epoch, wish.reason) == ("hand-over", 1, "drain of spark-1")

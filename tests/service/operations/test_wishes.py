@@ -10,6 +10,7 @@ import pytest
 from milepost.errors import EpochHeld, NotExist
 from milepost_server.model.requests.base import Attempt
 from milepost_server.model.requests.wishes import HandOver, StartJob, StopJob
+from milepost_server.replica.epoch_queues import RESERVED_SECONDS
 from milepost_server.replica.submitter import Caller
 from tests.service.acting import STORE, actor
 from tests.service.operations.test_campaigns import WAIT, decided, granted, resign, waiting
@@ -30,8 +31,8 @@ async def start(running: Rig) -> None:
     await running.operations.wishes.start(StartJob(NOBODY, STORE))
 
 
-async def hand_over(running: Rig) -> None:
-    await running.operations.wishes.hand_over(HandOver(NOBODY, STORE), force=False)
+async def hand_over(running: Rig, to: str = "") -> None:
+    await running.operations.wishes.hand_over(HandOver(NOBODY, STORE, ending=1 if to else 0), force=False, to=to)
 
 
 async def test_who_waits_is_told_of_a_stop_once_and_waits_in_peace(tmp_path: Path, decided: list[str]) -> None:
@@ -103,4 +104,41 @@ async def test_a_standby_that_asks_again_a_moment_later_counts(tmp_path: Path, m
         standby = await waiting(running, "b")
         await asked
         await resign(running, "a")
+        assert await standby == 2
+
+
+async def test_the_standby_that_is_named_leads_before_those_that_wait_for_longer(tmp_path: Path) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        for session in ("a", "b", "c", "d"):
+            await actor(running, session)
+        await granted(running, "a")
+        first, named = await waiting(running, "b"), await waiting(running, "c")
+        await hand_over(running, to="c")
+        await resign(running, "a")
+        assert await named == 2
+        assert not first.done()
+        await hand_over(running, to="c")  # as if the answer had been lost: that epoch has ended, so nothing is asked
+        await resign(running, "c")
+        assert await first == 3, "the reservation was for one epoch"
+
+
+async def test_the_others_wait_ten_seconds_for_the_one_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("milepost_server.operations.wishes.STANDBY_SECONDS", 0.2)
+    async with rig(embedded(tmp_path)) as running:
+        for session in ("a", "b", "c", "d"):
+            await actor(running, session)
+        await granted(running, "a")
+        with pytest.raises(NotExist, match="no driver called 'c' stands by"):
+            await hand_over(running, to="c")
+        standby, named = await waiting(running, "b"), await waiting(running, "c")
+        await hand_over(running, to="c")
+        named.cancel()
+        await resign(running, "a")
+        with pytest.raises(EpochHeld, match="handed over to another session"):
+            await running.operations.epochs.campaign(Caller(Attempt("d")), STORE, 0.0)
+        assert not standby.done()
+        running.clock.advance(RESERVED_SECONDS)
+        await running.operations.sessions.keepalive("b", running.clock())
         assert await standby == 2

@@ -46,6 +46,9 @@ def test_a_hand_over_is_refused_if_no_driver_stands_by_unless_forced(api: Api) -
     handed = asked(api, "hand-over", epoch=1, force=True).json()
     assert (handed["state"], handed["wish"]["kind"]) == ("led", "hand-over")
     problem(asked(api, "hand-over", epoch=2, force=True), 409, "fenced")
+    problem(asked(api, "hand-over", epoch=1, to="driver-9"), 404, "not-exist")
+    problem(asked(api, "hand-over", epoch=1, to="driver-9", force=True), 422, "invalid-request")
+    problem(asked(api, "hand-over", to="driver-9"), 422, "invalid-request")
 
 
 def test_a_repeated_request_is_answered_from_its_key(api: Api) -> None:

@@ -49,6 +49,7 @@ class HandOverBody(WishBody, forbid_unknown_fields=True):
 
     epoch: int = 0
     force: bool = False
+    to: str = ""
 
 
 @answers(
@@ -86,7 +87,12 @@ async def stop(request: HttpRequest, store: str) -> Response:
     {200: ("The wish is recorded.", {**_LED, "wish": {**WISH_EXAMPLE, "kind": "hand-over", "savepoint": None}})},
     body=json_body(
         {"epoch": 3, "who": "anna@laptop", "reason": "drain of the node"},
-        {"epoch": {"type": "integer", "format": "int64", "minimum": 0}, "force": {"type": "boolean"}, **_STATED},
+        {
+            "epoch": {"type": "integer", "format": "int64", "minimum": 0},
+            "force": {"type": "boolean"},
+            "to": _TEXT,
+            **_STATED,
+        },
         [],
     ),
 )
@@ -94,16 +100,22 @@ async def hand_over(request: HttpRequest, store: str) -> Response:
     """Ask the driver of a job to resign between two batches, so that a standby leads.
 
     `epoch` is the epoch that shall end, the current one if it is 0 or absent. Nothing is asked if that epoch has ended,
-    or if the job is stopped. Refused if no driver stands by, unless `force` is true.
+    or if the job is stopped. Refused if no driver stands by, unless `force` is true. `to` is the holder or the session
+    of a standby: the others leave the epoch to it for ten seconds after it is free. Refused if no such driver stands
+    by; it needs `epoch`.
     """
     checked_name(store, "store")
     body = await json_of(request, HandOverBody, optional=True)
     body.check()
     if body.epoch < 0:
         raise problem(Code.INVALID_REQUEST, "epoch takes a whole number of 0 or more")
+    if body.to:
+        if body.force or not body.epoch:
+            raise problem(Code.INVALID_REQUEST, "to needs the epoch that shall end, and takes no force")
+        request.detail = f"to {body.to}"
     attempt = caller_without_session(request).attempt
     asked = HandOver(attempt, store, body.who, body.reason, body.epoch)
-    return json_reply(await request.operations.wishes.hand_over(asked, force=body.force))
+    return json_reply(await request.operations.wishes.hand_over(asked, force=body.force, to=body.to))
 
 
 @answers(
