@@ -130,8 +130,8 @@ def _made_again(job: str, gone: Sequence[int]) -> str:
     if gone[0] == 0:
         return ""
     return (
-        f", or milepost jobs restore {job} --batch {gone[0] - 1}, after which the job publishes them again, if its "
-        "source still has the input"
+        f", or milepost jobs restore {job} --batch {gone[0] - 1}, after which the job publishes them again, if "
+        "a snapshot of that batch is kept and the source still has the input"
     )
 
 
