@@ -16,58 +16,68 @@ from milepost.errors import (
 )
 from milepost.job_record import Abandoned, JobRecord, decode
 from milepost.spark.datasource.positions import Position, Stream, from_json
+from milepost.spark.output.listing import history_of
 from milepost.spark.output.manifest import PublishedBatch
 from milepost.timeline import restored_under
 
 
 class Job:
-    """A job record and the pages that it names, changed as drivers and restores change them."""
+    """A job record and the pages that it names, changed as drivers and restores change them; ``line`` has all batches
+    that count, also expired ones, as a plain list.
+    """
 
     def __init__(self) -> None:
         self.record = JobRecord("job", 1)
         self.epoch = 1
+        self.line: list[PublishedBatch] = []
         self.lists: dict[str, list[PublishedBatch]] = {}
-        self.kept = [self.record]  # what snapshots have
-        self.lines: dict[str, list[PublishedBatch]] = {}
+        self.kept: list[tuple[JobRecord, list[PublishedBatch]]] = []
+        self.keep()
 
-    @property
-    def line(self) -> list[PublishedBatch]:
-        """All batches that count, also expired ones, as a plain list."""
-        return [] if self.record.manifest is None else self._of(self.record.manifest, self.record.published)
+    def keep(self) -> None:
+        """What a snapshot has."""
+        self.kept.append((self.record, self.line))
 
     def publish(self) -> None:
         batch = self.record.published + 1
         name = f"batch-{batch}-e{self.epoch}"
-        self.lists[name] = [*self.line, PublishedBatch(batch, f"batch={batch}/e{self.epoch}-ab", (("part-0", 1),))]
+        self.line = [*self.line, PublishedBatch(batch, f"batch={batch}/e{self.epoch}-ab", (("part-0", 1),))]
+        self.lists[name] = self.line
         page = {"file": f"_milepost/{name}-ab.json", "sha256": "", "first": 0, "last": batch}
         manifest = {"kind": "files", "output": "file:/out", "page": page}
         self.record = self.record.publishing(batch, manifest, self.epoch)
-        self.kept.append(self.record)
+        self.keep()
 
-    def restore(self, then: JobRecord) -> bool:
+    def rescale(self) -> None:
+        """A batch that is published without output."""
+        batch = self.record.published + 1
+        self.record = self.record.rescaling(batch, self.epoch).rescaled(batch, self.epoch)
+        self.keep()
+
+    def restore(self, then: tuple[JobRecord, list[PublishedBatch]]) -> bool:
         self.epoch += 1
         try:
-            self.record = self.record.restoring(then, self.epoch)
+            self.record = self.record.restoring(then[0], self.epoch)
         except NoSafeCheckpoint:
             return False
+        self.line = then[1]
         return True
 
     def expire(self, before: int) -> None:
         self.record = self.record.expiring(before, self.epoch).forgetting()
 
-    def listed(self, history: Abandoned, since: int) -> list[PublishedBatch]:
+    def listed(self, history: Abandoned, since: int, expired: int | None = None) -> list[PublishedBatch]:
+        """What the pages list, whose files are gone below the expired batches."""
         if history.manifest is None:
             return []
-        kept = self._of(history.manifest, history.published)
-        return [each for each in kept if each.batch >= max(since, self.record.expired)]
+        page = history.manifest["page"]
+        since = min(max(since, self.record.expired if expired is None else expired), page["last"])
+        known = self.lists[page["file"].removeprefix("_milepost/").removesuffix("-ab.json")]
+        return [each for each in known if each.batch >= since and each.counts(history.published, history.timeline)]
 
     def stream(self, accepted: int | None = None, *, may_lose: bool = False) -> Stream:
         again = decode(self.record.encode())  # what is not stored does not count
         return Stream("flights", again, self.listed, accepted=accepted, may_lose=may_lose)
-
-    def _of(self, manifest: Any, published: int) -> list[PublishedBatch]:
-        name = manifest["page"]["file"].removeprefix("_milepost/").removesuffix("-ab.json")
-        return [each for each in self.lists[name] if each.batch <= published]
 
 
 def drawn(seed: int, steps: int = 40) -> None:
@@ -81,9 +91,13 @@ def drawn(seed: int, steps: int = 40) -> None:
         elif act < 0.6:
             job.epoch += 1
         elif act < 0.75 and job.restore(source.choice(job.kept)):
-            job.kept.append(job.record)
-        elif act < 0.8 and job.record.published > 0 and read:
-            job.expire(source.randint(0, min(job.record.published, read[-1].batch)))
+            job.keep()
+        elif act < 0.8 and job.line and read:
+            job.expire(source.randint(0, min(job.line[-1].batch, read[-1].batch)))
+        elif act < 0.85 and job.line:
+            job.rescale()
+        kept = [each for each in job.line if each.batch >= job.record.expired]
+        assert job.listed(history_of(job.record), job.record.expired)[-len(kept) :] == kept
         if source.random() < 0.5:
             continue
         prefix = job.line[: len(read)] == read
@@ -95,15 +109,13 @@ def drawn(seed: int, steps: int = 40) -> None:
             try:
                 end = job.stream(restored_under(job.record.timeline)).latest(at)
             except BatchesGone:  # batches that replace what it has read are expired: it says so, and reads nothing
-                at, read = job.stream().earliest(), job.line[: job.record.expired]
+                at, read = job.stream().earliest(), [each for each in job.line if each.batch < job.record.expired]
                 continue
         accepted = None if prefix else restored_under(job.record.timeline)
         found = job.stream(accepted).between(at, end)
         assert job.stream(accepted).between(at, end) == found
-        read = [each for each in read if each in job.line] if not prefix else read
-        assert [each.batch for each in found] == list(range(len(read), end.batch + 1))
-        read = [*read, *found]
-        assert read == job.line[: end.batch + 1]
+        read = [*(each for each in read if each in job.line), *found]
+        assert read == [each for each in job.line if each.batch <= end.batch]
         at = from_json(end.to_json())
 
 
@@ -116,7 +128,7 @@ def three() -> tuple[Job, Position]:
     job = Job()
     for _ in range(3):
         job.publish()
-    return job, job.stream().latest()
+    return job, job.stream().newest()
 
 
 def test_a_planned_batch_of_spark_has_the_same_rows_after_a_restore() -> None:
@@ -152,7 +164,7 @@ def test_a_job_that_is_another_or_an_older_copy_is_refused() -> None:
     job, end = three()
     with pytest.raises(JobUnknown, match="begin a query with a checkpoint of its own"):
         job.stream().latest(Position("before", 2, 1))
-    job.record = job.kept[2]
+    job.record, _ = job.kept[2]
     with pytest.raises(NoSafeCheckpoint, match="an older copy"):
         job.stream(7).latest(end)
 

@@ -62,6 +62,7 @@ def test_a_stream_reads_each_batch_once_over_restarts_and_hears_of_a_restore(
     assert [sorted({row.batch for row in rows}) for rows in lossy] == [[5]]
 
 
+@pytest.mark.later
 def test_the_history_is_a_stream(published: Place) -> None:
     follower = Follower(published)
     (first,) = follower.follow(table="history")

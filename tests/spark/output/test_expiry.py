@@ -10,11 +10,13 @@ import pytest
 
 import milepost
 from milepost.errors import BatchesGone, Fenced, UnsafeQuery
-from milepost.job_record import JOB, JobRecord, decode
+from milepost.job_record import JOB, Abandoned, JobRecord, decode
 from milepost.spark import BatchContext, published_batches, read_published
 from milepost.spark.output import manifest as manifest_module
 from milepost.spark.output.file_systems import LocalFiles
-from milepost.spark.output.manifest import Page, PageLink, PublishedBatch, delete_expired, extended, link_json
+from milepost.spark.output.listing import listed_in
+from milepost.spark.output.manifest import Page, PageLink, PublishedBatch, delete_expired, extended, link_json, up_to
+from milepost.timeline import UNRESTORED, restored
 from milepost.wire import Code
 from tests.spark.jobs import Place, finish, made_up
 from tests.spark.output.test_files import EXPECTED, rows, run
@@ -118,6 +120,15 @@ def test_the_last_page_stays_after_a_rescale_which_is_a_batch_without_output(tmp
     with pytest.raises(ValueError, match="from 0 to 10"):
         made_up(pointer).expire(before=BATCHES)
     assert left(tmp_path) == everything
+
+
+def test_a_rescale_after_a_restore_brings_no_abandoned_batch_back(tmp_path: Path, newest: PageLink) -> None:
+    """The job went back to batch 6, and batches 7 and 8 are those of rescales."""
+    timeline = restored(UNRESTORED, 6, 2)
+    _, page = up_to(newest, lambda file: (tmp_path / file).read_bytes(), 8, timeline, lambda *_: "")
+    assert page.batches[-1].batch == 6
+    history = Abandoned(Pointer(tmp_path, newest, fenced=False).record.manifest, 8, timeline)
+    assert [each.batch for each in listed_in(history, LocalFiles(), 0)] == list(range(7))
 
 
 def test_a_driver_that_is_fenced_deletes_nothing(tmp_path: Path, newest: PageLink) -> None:

@@ -62,7 +62,10 @@ class HistoryStream(DataSourceStreamReader):
         begin, until = _id_of(start), _id_of(end)
         if begin == until:
             return []
-        return partitions_with([history_row(entry) for entry in self._between(begin, until)], self._schema)
+        # The rows of a batch are told after its commit, so only some readings of an entry have them. Spark may plan the
+        # same entries again, and they must be the same then.
+        found = [{**history_row(entry), "input_rows": None} for entry in self._between(begin, until)]
+        return partitions_with(found, self._schema)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of a partition, on an executor."""

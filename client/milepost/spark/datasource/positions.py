@@ -10,7 +10,6 @@ same rows then. So they follow from the positions alone: a restore since then ch
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +21,6 @@ from milepost.spark.output.listing import history_of, ranges
 from milepost.spark.output.manifest import PublishedBatch
 
 _NOTHING = -1
-_EPOCH = re.compile(r"/e(\d+)-[^/]*\Z")
 
 
 @dataclass(frozen=True)
@@ -56,14 +54,13 @@ def from_json(raw: dict[str, Any]) -> Position:
 
 def position_of(job: str, batch: PublishedBatch) -> Position:
     """Return the position behind a batch. The name of its directory has its epoch."""
-    found = _EPOCH.search(batch.directory)
-    if found is None:
+    if batch.epoch is None:
         raise RecordUnreadable(f"the directory {batch.directory} of batch {batch.batch} does not name an epoch")
-    return Position(job, batch.batch, int(found[1]))
+    return Position(job, batch.batch, batch.epoch)
 
 
 List = Callable[[Abandoned, int], list[PublishedBatch]]
-"""A function that lists the batches of a history, from a number on, and perhaps older ones; in ascending order."""
+"""A function that lists the batches of a history as `milepost.spark.output.listing.listed_in` does."""
 
 
 class Stream:
@@ -92,23 +89,22 @@ class Stream:
         """Return the position before ``batch``."""
         return Position(self._record.job, batch - 1)
 
-    def latest(self, start: Position | None = None, most: int | None = None, last: int | None = None) -> Position:
+    def newest(self) -> Position:
+        """Return the position behind the newest batch."""
+        return self._behind(self._record.published) or self.earliest()
+
+    def latest(self, start: Position, most: int | None = None, last: int | None = None) -> Position:
         """Return the position behind the newest batch; behind ``most`` batches after ``start``, and not behind the
         batch ``last``, if these are given.
 
         Return ``start`` if nothing was published since. Raises the errors of `between`.
         """
-        if start is None:
-            start = self.earliest()
         after = self._after(start, self._here)
         until = self._record.published if last is None else min(last, self._record.published)
         found = self._batches(after, until) if after < until else []
         if found:
             return position_of(self._record.job, found[len(found) - 1 if most is None else min(most, len(found)) - 1])
-        if after == start.batch:
-            return start
-        kept = [batch for batch in self._listed(self._here, after) if batch.batch <= after]
-        return position_of(self._record.job, kept[-1]) if kept else self.before(after + 1)
+        return start if after == start.batch else self._behind(after) or self.before(after + 1)
 
     def between(self, start: Position, end: Position) -> list[PublishedBatch]:
         """Return the batches behind ``start``, up to that of ``end``.
@@ -129,6 +125,11 @@ class Stream:
                 [end.batch],
             )
         return self._batches(self._after(start, history), end.batch, history)
+
+    def _behind(self, batch: int) -> Position | None:
+        """Return the position behind the newest batch up to ``batch``; None if none is kept."""
+        kept = [each for each in self._listed(self._here, batch) if each.batch <= batch]
+        return position_of(self._record.job, kept[-1]) if kept else None
 
     def _batches(self, after: int, last: int, history: Abandoned | None = None) -> list[PublishedBatch]:
         """Return the batches of a history, by default the one that counts, above ``after`` and up to ``last``."""

@@ -53,7 +53,7 @@ class PublishedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         def begin(stream: Stream) -> Position:
             if where == LATEST:
-                return stream.latest()
+                return stream.newest()
             return stream.earliest() if where == EARLIEST else stream.before(int(where))
 
         return self._at(lambda stream, _: begin(stream)).to_json()
@@ -71,7 +71,9 @@ class PublishedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return found.to_json()
         most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
         now = clock()
-        latest = self._at(lambda stream, _: stream.latest(begin, most, self._target))
+        latest = self._at(
+            lambda stream, _: stream.newest() if begin is None else stream.latest(begin, most, self._target)
+        )
         self._latest = now, begin, latest
         return latest.to_json()
 

@@ -15,7 +15,6 @@ from milepost.files import walk
 from milepost.spark.datasource.conversion import arrow_schema, named
 from milepost.spark.datasource.file_systems import files_of
 from milepost.spark.datasource.options import BATCHES, FILES, HISTORY, JOBS, Options
-from milepost.spark.datasource.positions import position_of
 from milepost.spark.output.listing import Published
 from milepost.types import HistoryEntry
 
@@ -115,7 +114,7 @@ def _batches(options: Options, client: Client) -> Iterator[dict[str, Any]]:
     for batch in chosen(options, client).batches:
         yield {
             "batch": batch.batch,
-            "epoch": position_of("", batch).epoch,
+            "epoch": batch.epoch,
             "directory": batch.directory,
             "files": len(batch.files),
             "bytes": sum(size for _, size in batch.files),

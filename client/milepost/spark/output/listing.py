@@ -65,9 +65,7 @@ class Published:
         files = files_of(self.output)
         chosen = None if wanted is None else frozenset(wanted)
         since = min([record.published, *(chosen or ())]) if chosen is not None else 0
-        # The batch of a rescale is published without output, so the newest page may end before it.
-        since = min(max(since, record.expired), newest.last)
-        listed = listed_in(history_of(record), files, since, first=record.first_output)
+        listed = listed_in(history_of(record), files, max(since, record.expired), first=record.first_output)
         self.frame = listed[-1].schema
         self.batches = [
             each for each in listed if each.batch >= record.expired and (chosen is None or each.batch in chosen)
@@ -105,7 +103,8 @@ def history_of(record: JobRecord) -> Abandoned:
 
 
 def listed_in(history: Abandoned, files: Files, since: int, *, first: int = 0) -> list[PublishedBatch]:
-    """Return the batches of a history, in ascending order; those from ``since`` on, and perhaps older ones.
+    """Return the batches of a history, in ascending order; those from ``since`` on, and perhaps older ones. The newest
+    is always among them.
 
     ``first`` is as in `published_page`, whose errors and those of `pages` this raises.
     """
@@ -113,9 +112,10 @@ def listed_in(history: Abandoned, files: Files, since: int, *, first: int = 0) -
     if newest is None:
         return []
     output = str(history.manifest["output"])
-    found = list(pages(newest, lambda file: files.read(f"{output}/{file}"), since))
-    # After a restore, pages also list batches above the published one, which count no more.
-    return [each for page in reversed(found) for each in page.batches if each.batch <= history.published]
+    # The batch of a rescale is published without output, so the newest page may end before it.
+    found = list(pages(newest, lambda file: files.read(f"{output}/{file}"), min(since, newest.last)))
+    listed = (each for page in reversed(found) for each in page.batches)
+    return [each for each in listed if each.counts(history.published, history.timeline)]
 
 
 def ranges(batches: Sequence[int]) -> str:

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from milepost.errors import RecordUnreadable
+from milepost.timeline import Timeline, contains
 
 SCHEMA = 1
+_EPOCH = re.compile(r"/e(\d+)-[^/]*\Z")
 PAGE_BATCHES = 128
 """The number of batches that fill a page."""
 PAGE_BYTES = 256 * 1024
@@ -37,6 +40,21 @@ class PublishedBatch:
     directory: str
     files: tuple[tuple[str, int], ...]
     schema: str = ""
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch under which the batch was published, from the name of the directory; None if it has none."""
+        found = _EPOCH.search(self.directory)
+        return None if found is None else int(found[1])
+
+    def counts(self, published: int, timeline: Timeline) -> bool:
+        """Return whether the batch counts for a job whose last published batch is ``published``.
+
+        A page may also list what a restore has abandoned: batches above the published one, and those whose numbers
+        batches without output, those of rescales, have got since.
+        """
+        known = self.epoch is None or contains(timeline, self.batch, self.epoch)
+        return self.batch <= published and known
 
 
 @dataclass(frozen=True)
@@ -127,18 +145,23 @@ def chain(
 
 
 def up_to(
-    newest: PageLink, read: Callable[[str], bytes | None], last: int, columns: Callable[[Page | None, Page], str]
+    newest: PageLink,
+    read: Callable[[str], bytes | None],
+    last: int,
+    timeline: Timeline,
+    columns: Callable[[Page | None, Page], str],
 ) -> tuple[PageLink, Page]:
     """Return the newest page that lists the batch ``last`` or an earlier one, with the link to it.
 
-    After a restore of the job, the page that the job record names may list later batches, which count no more. They are
-    left out of the returned page, whose ``columns`` are then those that ``columns(previous, page)`` returns.
+    After a restore of the job, the page that the job record names may list batches that count no more
+    (`PublishedBatch.counts`). They are left out of the returned page, whose ``columns`` are then those that
+    ``columns(previous, page)`` returns.
 
     Raises the errors of `load`, and `RecordUnreadable` if no page lists such a batch.
     """
     found = chain(newest, read)
     for link, page in found:
-        kept = tuple(batch for batch in page.batches if batch.batch <= last)
+        kept = tuple(batch for batch in page.batches if batch.counts(last, timeline))
         if kept == page.batches:
             return link, page
         if kept:

@@ -127,7 +127,7 @@ class FilesSink:
             _check_common(frame.sparkSession, self._files, context.staging(self._output))
         if link is not None:
             try:
-                self._newest = up_to(link, self._read, context.batchId - 1, _columns)
+                self._newest = up_to(link, self._read, context.batchId - 1, context.timeline, _columns)
             except FileNotFoundError as error:
                 raise RecordUnreadable(f"{self._output}/{error}, which lists the output so far, is gone") from error
         self._sweep_all(context)
