@@ -191,7 +191,7 @@ class JobRecord:
         last = self.published
         if published_by_files(self.manifest):
             # The batch of a rescale has no output: the newest page ends before it, and the next driver needs that page.
-            last = min(last, int(self.manifest["page"]["last"]))
+            last = min(last, int(self.manifest["page"].get("last", last)))
         if before < 0 or before > last:
             raise ValueError(f"before must be from 0 to {last}, the batch that was published last")
         return replace(self, epoch=epoch, expired=max(before, self.expired))
