@@ -24,6 +24,7 @@ class Query:
     runId = "run"
     isActive = True
     lastProgress = None
+    _jsq = SimpleNamespace(recentProgress=list)
 
     def __init__(self, gate: BatchGate, error: Exception | None = None) -> None:
         self.stopped = threading.Event()

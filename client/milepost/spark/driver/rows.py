@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from milepost.core.calls.outages import OUTAGES_OR_DOUBT
 from milepost.errors import MilepostError
@@ -71,7 +72,7 @@ class RowReports:
             try:
                 self.collect()
                 self.send()
-            except (Py4JError, ConnectionError) as error:
+            except (Py4JError, PySparkException, ConnectionError) as error:
                 _log.info("Spark does not say how many rows the last batches read: %s", describe(error))
             except MilepostError as error:
                 _log.info("the service takes no numbers of rows, and the history will not have them: %s", error)
