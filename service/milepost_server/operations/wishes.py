@@ -14,7 +14,7 @@ from milepost_server.operations.handles import store_in
 from milepost_server.replica.epoch_queues import EpochQueues
 from milepost_server.replica.leases import Leases
 from milepost_server.replica.submitter import Reply, Submitter
-from milepost_server.rules.answers import epoch_holder
+from milepost_server.rules.answers import epoch_holder, wish_body
 
 _LOOK_SECONDS: Final = 0.1
 
@@ -46,12 +46,12 @@ class WishOperations:
         or if none called ``to`` does; and the problems of `Submitter.perform`.
         """
         job = request.store_name
-        if to and self._is_led(job) and self._epoch_of(job) == request.ending:  # else nothing is asked
+        if to and self._can_be_asked(job) and self._epoch_of(job) == request.ending:  # else nothing is asked
             chosen = await self._standby_called(job, to)
             reply = await self._submitter.perform(request)
             self._epoch_queues.reserve(job, chosen, request.ending)
             return reply
-        if not force and not to and self._is_led(job) and not await self._stands_by(job):
+        if not force and not to and self._can_be_asked(job) and not await self._stands_by(job):
             raise problem(Code.NOT_EXIST, f"no driver stands by for {job!r}, so that none would lead")
         return await self._submitter.perform(request)
 
@@ -80,7 +80,8 @@ class WishOperations:
     def _epoch_of(self, job: str) -> int:
         return store_in(self._journal.read().view, job).epoch
 
-    def _is_led(self, job: str) -> bool:
+    def _can_be_asked(self, job: str) -> bool:
+        """Return whether a driver leads that nobody has asked to resign: a repeated wish is answered as the first."""
         view = self._journal.read().view
         store = store_in(view, job)
-        return store.stopped is None and epoch_holder(view, store) is not None
+        return epoch_holder(view, store) is not None and wish_body(view, store) is None

@@ -93,6 +93,20 @@ async def test_a_standby_that_is_frozen_or_gone_is_none(tmp_path: Path) -> None:
         assert await standby == 2
 
 
+async def test_a_hand_over_that_is_asked_again_is_answered_as_the_first_though_its_standby_has_left(
+    tmp_path: Path,
+) -> None:
+    async with rig(embedded(tmp_path)) as running:
+        for session in ("a", "b"):
+            await actor(running, session)
+        await granted(running, "a")
+        standby = await waiting(running, "b")
+        await hand_over(running)
+        standby.cancel()
+        await asyncio.gather(standby, return_exceptions=True)
+        await hand_over(running)
+
+
 async def test_a_standby_that_asks_again_a_moment_later_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("milepost_server.operations.wishes.STANDBY_SECONDS", WAIT)  # however slow the machine is
     async with rig(embedded(tmp_path)) as running:
