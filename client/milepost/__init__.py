@@ -60,23 +60,17 @@ from milepost.errors import (
     VersionMismatch,
 )
 from milepost.files import JobFiles
+from milepost.job_types import BegunBatch, DroppedJob, HistoryEntry, JobAct, JobInfo, JobState, JobSummary, StandbyInfo
 from milepost.session import Session
 from milepost.store import StateHandleStore
 from milepost.types import (
-    BegunBatch,
     Clone,
     CorruptHandle,
     DamagedFile,
-    DroppedJob,
     Epoch,
     FileCredential,
     Handle,
-    HistoryEntry,
-    JobAct,
     JobFile,
-    JobInfo,
-    JobState,
-    JobSummary,
     KeptSnapshots,
     LockedHandles,
     Process,
@@ -86,7 +80,6 @@ from milepost.types import (
     SessionInfo,
     SessionSummary,
     Snapshot,
-    StandbyInfo,
     StateAddition,
     StateReplacement,
     Status,

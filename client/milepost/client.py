@@ -20,22 +20,10 @@ from milepost.core.store_calls import SessionContext
 from milepost.drivers.blocking import BlockingDriver
 from milepost.drivers.connections import Connections, Verify
 from milepost.drivers.environment import File, access, default_holder
+from milepost.job_types import HistoryEntry, JobInfo, JobState, JobSummary
 from milepost.session import OnLost, Session
 from milepost.store import StateHandleStore
-from milepost.types import (
-    Epoch,
-    HistoryEntry,
-    JobInfo,
-    JobState,
-    JobSummary,
-    Process,
-    Rights,
-    SessionInfo,
-    SessionSummary,
-    Status,
-    SteppedDown,
-    StoreSummary,
-)
+from milepost.types import Epoch, Process, Rights, SessionInfo, SessionSummary, Status, SteppedDown, StoreSummary
 from milepost.wire import MAX_PAGE
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from milepost.errors import Damaged, EpochHeld, NotExist, RecordUnreadable
 from milepost.job_record import published_by_files
+from milepost.job_types import JobInfo
 from milepost.restoring import handle_and_record
 from milepost.store import StateHandleStore
-from milepost.types import JobInfo
 from milepost.wire import Code
 
 

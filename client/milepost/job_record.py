@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from milepost import origin, timeline
 from milepost.errors import NoSafeCheckpoint, RecordUnreadable
+from milepost.job_types import JobAct
 from milepost.origin import Origin
 from milepost.timeline import UNRESTORED, Timeline, whole_number
-from milepost.types import JobAct
 
 SCHEMA = 2
 _STATE_SCHEMA = 3

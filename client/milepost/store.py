@@ -13,18 +13,8 @@ from milepost.core.watch import wait_for, watch
 from milepost.core.wishes import wait_for_wish
 from milepost.drivers.blocking import BlockingDriver
 from milepost.files import JobFiles
-from milepost.types import (
-    CorruptHandle,
-    DroppedJob,
-    Epoch,
-    FileCredential,
-    Handle,
-    JobAct,
-    LockedHandles,
-    Removal,
-    StoreEvent,
-    Wish,
-)
+from milepost.job_types import DroppedJob, JobAct
+from milepost.types import CorruptHandle, Epoch, FileCredential, Handle, LockedHandles, Removal, StoreEvent, Wish
 from milepost.wire import MAX_PAGE
 
 

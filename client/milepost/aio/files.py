@@ -11,15 +11,7 @@ from milepost.core.objects import NotPicklable, store_repr
 from milepost.core.progress import Progress
 from milepost.core.store_calls import StoreCalls
 from milepost.drivers.asynchronous import AsyncDriver
-from milepost.types import (
-    Clone,
-    JobFile,
-    KeptSnapshots,
-    StateAddition,
-    StateReplacement,
-    Verification,
-    WrittenFile,
-)
+from milepost.types import Clone, JobFile, KeptSnapshots, StateAddition, StateReplacement, Verification, WrittenFile
 from milepost.wire import MAX_PAGE
 
 

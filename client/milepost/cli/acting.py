@@ -12,9 +12,9 @@ from milepost.cli.options import Options
 from milepost.client import Client
 from milepost.drivers.environment import MOST_CHARACTERS, default_holder
 from milepost.errors import EpochHeld, MilepostError
+from milepost.job_types import JobInfo
 from milepost.session import Session
 from milepost.store import StateHandleStore
-from milepost.types import JobInfo
 
 _SESSION_SECONDS = 30.0
 

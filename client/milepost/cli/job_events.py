@@ -9,7 +9,7 @@ import typer
 from milepost.cli.jobs import Job, history_row
 from milepost.cli.options import Options, shared
 from milepost.cli.output import Form, show_each
-from milepost.types import HistoryEntry
+from milepost.job_types import HistoryEntry
 
 
 @shared

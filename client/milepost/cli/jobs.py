@@ -19,10 +19,11 @@ from milepost.cli.output import Form, report, show, show_all
 from milepost.cli.service import warn_of_unseen_stores
 from milepost.client import Client
 from milepost.errors import Damaged, MilepostError, NotExist
+from milepost.job_types import BegunBatch, HistoryEntry, JobInfo, JobSummary, StandbyInfo
 from milepost.rescaling import JobRescale
 from milepost.rescaling import planned as planned_rescale
 from milepost.restoring import newest_as_of, newest_of_batch
-from milepost.types import BegunBatch, HistoryEntry, JobInfo, JobSummary, KeptSnapshots, Process, StandbyInfo, Wish
+from milepost.types import KeptSnapshots, Process, Wish
 
 jobs = typer.Typer(
     rich_markup_mode=None,

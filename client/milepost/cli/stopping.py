@@ -13,7 +13,8 @@ from milepost.cli.options import Options, shared
 from milepost.cli.output import report
 from milepost.client import Client
 from milepost.errors import DeadlineExceeded
-from milepost.types import Epoch, JobInfo, JobState
+from milepost.job_types import JobInfo, JobState
+from milepost.types import Epoch
 from milepost.wire import STANDBY_SECONDS
 
 _LOOK_SECONDS = 0.1

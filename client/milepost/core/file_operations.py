@@ -30,15 +30,7 @@ from milepost.operations.files import (
     WRITE_FILE,
 )
 from milepost.operations.operation import RestOperation
-from milepost.types import (
-    Clone,
-    JobFile,
-    KeptSnapshots,
-    StateAddition,
-    StateReplacement,
-    Verification,
-    WrittenFile,
-)
+from milepost.types import Clone, JobFile, KeptSnapshots, StateAddition, StateReplacement, Verification, WrittenFile
 from milepost.wire import STATE_MEDIA_TYPE, Header
 
 T = TypeVar("T")

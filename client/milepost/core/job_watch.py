@@ -12,8 +12,8 @@ from milepost.core.calls.request import Request, call_of, checked_name
 from milepost.core.effects import Emit, Operation, Sleep
 from milepost.core.event_stream import EventStream
 from milepost.errors import Compacted
+from milepost.job_types import HistoryEntry
 from milepost.operations.handles import GET_JOB_HISTORY, WATCH_JOB
-from milepost.types import HistoryEntry
 from milepost.wire import MAX_PAGE, Header
 
 _LONGEST_PAUSE: Final = 2.0

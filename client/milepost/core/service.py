@@ -14,6 +14,7 @@ from milepost.core.calls.request import JSON_MEDIA_TYPE, Request, call_of, check
 from milepost.core.effects import Emit, Operation
 from milepost.core.lease import Lease
 from milepost.errors import InvalidRequest, NotSupported, SessionLost
+from milepost.job_types import JobInfo
 from milepost.operations.handles import (
     END_SESSION,
     GET_JOB,
@@ -26,7 +27,7 @@ from milepost.operations.handles import (
 )
 from milepost.operations.operation import RestOperation
 from milepost.operations.replicas import GET_STATUS, STEP_DOWN, WHOAMI
-from milepost.types import JobInfo, Process, Rights, SessionInfo, Status, SteppedDown
+from milepost.types import Process, Rights, SessionInfo, Status, SteppedDown
 from milepost.wire import MAX_PAGE, MAX_TTL_SECONDS, MIN_TTL_SECONDS, Code
 
 END_SESSION_SECONDS = 2.0

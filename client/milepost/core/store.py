@@ -22,6 +22,7 @@ from milepost.core.progress import Progress, Transfer
 from milepost.core.store_calls import JSON, StoreCalls
 from milepost.core.upload import REFUSED_FOR_NOW, Upload, put, upload_of
 from milepost.errors import EpochHeld, InvalidRequest, MilepostError, NotExist, NotSupported, ServerFault, UploadUnknown
+from milepost.job_types import DroppedJob, JobAct
 from milepost.operations.handles import (
     ADD_AND_LOCK,
     ANNOUNCE_UPLOAD,
@@ -44,7 +45,7 @@ from milepost.operations.handles import (
     RESIGN,
 )
 from milepost.operations.operation import RestOperation
-from milepost.types import DroppedJob, Epoch, FileCredential, Handle, JobAct, LockedHandles, Removal
+from milepost.types import Epoch, FileCredential, Handle, LockedHandles, Removal
 from milepost.wire import STATE_MEDIA_TYPE, UPLOAD_MEDIA_TYPE, Header
 
 log = logging.getLogger("milepost.stores")

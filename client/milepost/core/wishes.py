@@ -17,9 +17,10 @@ from milepost.core.event_stream import EventStream
 from milepost.core.store_calls import StoreCalls
 from milepost.core.watch import store_stream
 from milepost.errors import AccessDenied, Compacted, DeadlineExceeded, InvalidRequest, NotSupported
+from milepost.job_types import JobState
 from milepost.operations.handles import GET_EPOCH, HAND_OVER_JOB, START_JOB, STOP_JOB
 from milepost.operations.operation import RestOperation
-from milepost.types import Epoch, JobState, StoreEvent, Wish
+from milepost.types import Epoch, StoreEvent, Wish
 from milepost.wire import HEARTBEAT_SECONDS, MAX_REASON_CHARACTERS, STANDBY_SECONDS, Code, Header
 
 POLL_SECONDS: Final = 1.5 * HEARTBEAT_SECONDS

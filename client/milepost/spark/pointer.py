@@ -32,7 +32,8 @@ from milepost.errors import (
 )
 from milepost.files import JobFiles
 from milepost.job_record import JOB, RECORD_FILE, JobRecord, decode
-from milepost.types import Epoch, Handle, JobAct
+from milepost.job_types import JobAct
+from milepost.types import Epoch, Handle
 from milepost.wire import Code, Outcome
 
 _log = logging.getLogger(__name__)

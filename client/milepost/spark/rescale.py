@@ -17,12 +17,13 @@ from pyspark.errors import PySparkException
 
 from milepost.errors import CheckpointDamaged, JvmLost, NoSafeCheckpoint, NotExist, UnsafeQuery, WrongCheckpoint
 from milepost.files import JobFiles
+from milepost.job_types import JobAct
 from milepost.rescaling import JobRescale, partitions_of, planned
 from milepost.spark.driver.calls import describe
 from milepost.spark.inputs import Checkpoint
 from milepost.spark.pointer import JobPointer
 from milepost.spark.recovery import newest
-from milepost.types import JobAct, Snapshot
+from milepost.types import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,10 +10,11 @@ import pytest
 from pyspark.sql.types import LongType, StructType
 
 from milepost.errors import InvalidName
+from milepost.job_types import HistoryEntry
 from milepost.spark.datasource import MilepostDataSource
 from milepost.spark.datasource.options import options_from
 from milepost.spark.datasource.tables import SCHEMAS, check_columns
-from milepost.types import HistoryEntry, JobFile, Process
+from milepost.types import JobFile, Process
 
 SECRET = "a-token-that-nobody-may-see"
 GIVEN = {"url": "http://127.0.0.1:1", "token": SECRET, "store": "flights"}

@@ -17,7 +17,7 @@ import httpx
 
 from milepost import Client
 from milepost.errors import MilepostError
-from milepost.types import HistoryEntry
+from milepost.job_types import HistoryEntry
 from testbed.process import Process
 from testbed.replicas import Replicas
 from tests.system.watches.account import Account

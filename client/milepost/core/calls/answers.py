@@ -14,12 +14,11 @@ from typing import Any, TypeVar
 from milepost.core.calls import members
 from milepost.core.calls.members import Document
 from milepost.core.effects import Answer
+from milepost.job_types import DroppedJob, JobState
 from milepost.types import (
     CorruptHandle,
-    DroppedJob,
     Epoch,
     Handle,
-    JobState,
     LockedHandles,
     Removal,
     Rights,

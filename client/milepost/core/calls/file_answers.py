@@ -10,19 +10,15 @@ from milepost.core.calls import members
 from milepost.core.calls.answers import Reader, epoch, snapshot_of, version, wish
 from milepost.core.calls.members import Document
 from milepost.core.effects import Answer
+from milepost.job_types import BegunBatch, HistoryEntry, JobInfo, JobSummary, StandbyInfo
 from milepost.types import (
-    BegunBatch,
     Clone,
     DamagedFile,
     FileCredential,
-    HistoryEntry,
     JobFile,
-    JobInfo,
-    JobSummary,
     KeptSnapshots,
     Process,
     Savepoint,
-    StandbyInfo,
     Verification,
     WrittenFile,
 )

@@ -12,10 +12,10 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from milepost.client import Client
 from milepost.core.job_watch import order_of
 from milepost.errors import Compacted, DeadlineExceeded, NoSafeCheckpoint, RecordUnreadable
+from milepost.job_types import HistoryEntry
 from milepost.spark.datasource.options import Options
 from milepost.spark.datasource.published import PAUSE_SECONDS
 from milepost.spark.datasource.tables import RowsPartition, history_row, partitions_with
-from milepost.types import HistoryEntry
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

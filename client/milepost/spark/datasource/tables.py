@@ -12,11 +12,11 @@ from pyspark.sql.datasource import InputPartition
 from milepost.client import Client
 from milepost.errors import BatchesGone
 from milepost.files import walk
+from milepost.job_types import HistoryEntry
 from milepost.spark.datasource.conversion import arrow_schema, named
 from milepost.spark.datasource.file_systems import files_of
 from milepost.spark.datasource.options import BATCHES, FILES, HISTORY, JOBS, Options
 from milepost.spark.output.listing import Published
-from milepost.types import HistoryEntry
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
