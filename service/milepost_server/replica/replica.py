@@ -18,7 +18,6 @@ from milepost_backends.contract import (
     Leadership,
     Misconfigured,
     PointerStore,
-    StorageUnavailable,
 )
 from milepost_server.basics.loop_time import LoopTimeBudget
 from milepost_server.basics.problems import problem
@@ -35,6 +34,7 @@ from milepost_server.replica.effects import Changes, Effects
 from milepost_server.replica.epoch_queues import EpochQueues
 from milepost_server.replica.leases import Leases, UploadLeases
 from milepost_server.replica.maintenance import expire_sessions, expire_uploads, finish_removals, scrub
+from milepost_server.replica.opening import open_at_last, open_backends
 from milepost_server.replica.settings import Settings
 from milepost_server.replica.step_down import StepDown, SteppedDown
 from milepost_server.replica.submitter import Removals, Submitter
@@ -56,10 +56,6 @@ so that a memory limit can be set for it.
 _MOST_LOOKUPS = 2
 _LOOKUPS_IDLE_SECONDS = 60.0
 _BACKOFF_SECONDS = 0.5
-_SETTLING_SECONDS = 15.0
-"""How long a backend that was away may refuse a replica before the replica takes that for final. A Kubernetes API
-server that has just started, for example, denies everything until it has read the roles.
-"""
 _PAUSE_SECONDS = 0.05
 """The pause between the loss of leadership and the next election. It prevents a busy loop if this replica loses each
 leadership at once.
@@ -123,6 +119,7 @@ class Replica:
             self.journal, self.removals, self._trimming.make_room, clock, settings.request_seconds
         )
         self.leadership: Leadership | None = None
+        self._backends = (self.blobs, self.pointers, self.election)
         self._step_down = StepDown(self._drain, 2 * settings.resign_seconds)
         self._parts: list[asyncio.Task[None]] = []
         self._task: asyncio.Task[None] | None = None
@@ -146,7 +143,7 @@ class Replica:
         A backend that does not answer is tried again without a limit; the replica is not ready until it answers. If the
         backend is then found to be misconfigured, the error is stored as ``refusal``.
         """
-        opened = await self._open()
+        opened = await open_backends(*self._backends)
         self._task = asyncio.create_task(self._run(opened), name="milepost-leader")
         self._task.add_done_callback(self._ended)
         if self.beside is not None:
@@ -205,49 +202,10 @@ class Replica:
             )
             self.on_fault()
 
-    async def _open(self) -> bool:
-        """Open all backends; return whether all of them answer. Raises `BackendError` that waiting cannot resolve."""
-        try:
-            await self.blobs.open()
-            await self.pointers.open()
-            await self.election.open()
-        except StorageUnavailable as error:
-            log.warning("cannot open the backends yet, trying again every %s s: %s", _BACKOFF_SECONDS, error)
-            return False
-        return True
-
-    async def _open_at_last(self) -> None:
-        """Open the backends, repeating that until all of them answer. Raises `Misconfigured` if they still refuse this
-        replica `_SETTLING_SECONDS` after they first did.
-        """
-        refused_since: float | None = None
-        while True:
-            await asyncio.sleep(_BACKOFF_SECONDS)
-            try:
-                if await self._open():
-                    log.info("the backends are open now: this replica takes part in the election")
-                    return
-                refused_since = None
-            except Misconfigured as error:
-                now = self.clock()
-                refused_since = now if refused_since is None else refused_since
-                left = refused_since + _SETTLING_SECONDS - now
-                if left <= 0:
-                    raise
-                log.warning(
-                    "a backend that was away refuses this replica, perhaps because it has just started: trying again "
-                    "for %.0f s, then this process ends: %s",
-                    left,
-                    error,
-                )
-            except BackendError as error:
-                refused_since = None
-                log.error("cannot open the backends, trying again in %s s: %s", _BACKOFF_SECONDS, error)
-
     async def _run(self, opened: bool) -> None:
         if not opened:
             try:
-                await self._open_at_last()
+                await open_at_last(*self._backends, clock=self.clock)
             except Misconfigured as error:
                 self.refusal = error
                 self.on_fault()
