@@ -72,11 +72,13 @@ def say(error: Exception) -> None:
 
 
 def line_about(error: Exception) -> str:
-    """Return the error as a line: its type and its text, without the code of a problem, which says the same as the
-    type.
+    """Return the error as a line: its type and its text, without the code of a problem if that is the same as the
+    type, as in `NotExist`.
     """
-    text = error.detail if isinstance(error, Problem) and error.detail else str(error)
-    return f"{type(error).__name__}: {text}"
+    kind, text = type(error).__name__, str(error)
+    if isinstance(error, Problem) and error.detail and error.code.value.replace("-", "") == kind.lower():
+        text = error.detail
+    return f"{kind}: {text}"
 
 
 @contextmanager

@@ -276,7 +276,7 @@ def test_what_can_never_run_is_refused(service: Service) -> None:
 
     status, line = said("--job", "a/b", "true")
     assert status == 125
-    assert line == f"InvalidName: invalid-name: not a valid name for a store: 'a/b' ({NAME_RULE})"
+    assert line == f"InvalidName: not a valid name for a store: 'a/b' ({NAME_RULE})"
     status, line = said("--job", "j", "spark-submit", "--deploy-mode", "cluster", "job.jar")
     assert status == 125
     assert line.startswith("ValueError: --deploy-mode cluster: the driver has to run here")
