@@ -46,12 +46,12 @@ class WishOperations:
         or if none called ``to`` does; and the problems of `Submitter.perform`.
         """
         job = request.store_name
-        if to and self._can_be_asked(job) and self._epoch_of(job) == request.ending:  # else nothing is asked
+        if to and self._is_led(job) and self._epoch_of(job) == request.ending:  # else nothing is asked
             chosen = await self._standby_called(job, to)
             reply = await self._submitter.perform(request)
             self._epoch_queues.reserve(job, chosen, request.ending)
             return reply
-        if not force and not to and self._can_be_asked(job) and not await self._stands_by(job):
+        if not (force or to or self._is_asked(job)) and self._is_led(job) and not await self._stands_by(job):
             raise problem(Code.NOT_EXIST, f"no driver stands by for {job!r}, so that none would lead")
         return await self._submitter.perform(request)
 
@@ -80,8 +80,12 @@ class WishOperations:
     def _epoch_of(self, job: str) -> int:
         return store_in(self._journal.read().view, job).epoch
 
-    def _can_be_asked(self, job: str) -> bool:
-        """Return whether a driver leads that nobody has asked to resign: a repeated wish is answered as the first."""
+    def _is_asked(self, job: str) -> bool:
+        """Return whether a person asks the driver to resign already: a repeated wish is answered as the first."""
+        view = self._journal.read().view
+        return wish_body(view, store_in(view, job)) is not None
+
+    def _is_led(self, job: str) -> bool:
         view = self._journal.read().view
         store = store_in(view, job)
-        return epoch_holder(view, store) is not None and wish_body(view, store) is None
+        return store.stopped is None and epoch_holder(view, store) is not None
