@@ -20,6 +20,7 @@ module             what it does
 ``published``      the stream of published batches
 ``positions``      decides what a stream reads next, after restores and expiry too
 ``entries``        the stream of the history of a job
+``planning``       what the two streams have in common
 ``parquet``        plans and reads the files of published batches
 ``conversion``     converts the columns of a file into those that Spark expects
 ``file_systems``   reads files without Spark's JVM

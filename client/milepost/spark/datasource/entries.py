@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import InputPartition
 
-from milepost.client import Client
 from milepost.core.job_watch import order_of
 from milepost.errors import Compacted, DeadlineExceeded, NoSafeCheckpoint, RecordUnreadable
 from milepost.job_types import HistoryEntry
 from milepost.spark.datasource.options import Options
-from milepost.spark.datasource.published import PAUSE_SECONDS
+from milepost.spark.datasource.planning import PAUSE_SECONDS, PlannedStream
 from milepost.spark.datasource.tables import RowsPartition, history_row, partitions_with
 
 if TYPE_CHECKING:
@@ -26,21 +25,18 @@ _BEGINNING = ""
 """The id before all entries that are kept."""
 
 
-class HistoryStream(DataSourceStreamReader):
+class HistoryStream(PlannedStream):
     """Reads the entries of a job's history in the order of their ids.
 
     The planning process beside the driver reads the entries; an executor gets rows, and neither options nor a client.
     """
 
     def __init__(self, options: Options, schema: StructType, clock: Callable[[], float] = time.monotonic) -> None:
-        self._options: Options | None = options
-        self._schema = schema
-        self._clock: Callable[[], float] | None = clock
-        self._client: Client | None = None
+        super().__init__(options, schema, clock)
         self._newest: tuple[float, str] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": None, "_schema": None, "_clock": None, "_client": None, "_newest": None}
+        return {**super().__getstate__(), "_schema": None, "_newest": None}
 
     def initialOffset(self) -> dict[str, Any]:
         """Return the id after which a new query begins: that of the option ``after``, else the beginning."""
@@ -49,9 +45,8 @@ class HistoryStream(DataSourceStreamReader):
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
         """Return the id of the newest entry. Spark passes ``start`` from release 4.2 on."""
         del limit
-        clock = self._clock or time.monotonic
-        if self._newest is None or clock() >= self._newest[0] + PAUSE_SECONDS:
-            now = clock()
+        now = self._now()
+        if self._newest is None or now >= self._newest[0] + PAUSE_SECONDS:
             self._newest = now, self._newest_id() or _BEGINNING
         if start is not None and not self._newest[1]:
             return start
@@ -70,21 +65,6 @@ class HistoryStream(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of a partition, on an executor."""
         return iter(partition.batches if isinstance(partition, RowsPartition) else ())
-
-    def stop(self) -> None:
-        """Close the connections to the service."""
-        if self._client is not None:
-            self._client.close()
-
-    @property
-    def _planning(self) -> Options:
-        assert self._options is not None, "executors plan nothing"
-        return self._options
-
-    def _service(self) -> Client:
-        if self._client is None:
-            self._client = self._planning.client()
-        return self._client
 
     def _newest_id(self) -> str | None:
         entries = self._service().job_history(self._planning.store, _PAGE)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import InputPartition
 
-from milepost.client import Client
 from milepost.job_record import Abandoned, JobRecord
 from milepost.spark.datasource.file_systems import files_of
 from milepost.spark.datasource.limits import ReadMaxFiles, SupportsTriggerAvailableNow
 from milepost.spark.datasource.options import EARLIEST, LATEST, Options
 from milepost.spark.datasource.parquet import partitions_of, rows_of
+from milepost.spark.datasource.planning import PAUSE_SECONDS, PlannedStream
 from milepost.spark.datasource.positions import Position, Stream, from_json
 from milepost.spark.output.listing import consistent, listed_in, output_of
 from milepost.spark.output.manifest import PublishedBatch
@@ -24,28 +24,21 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PAUSE_SECONDS: Final = 1.0
-"""How long an answer of the service counts. Spark asks a stream without new rows every 10 ms for its latest offset."""
 
-
-class PublishedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class PublishedStream(PlannedStream, SupportsTriggerAvailableNow):
     """Reads the batches of a job in the order of their numbers. Its offsets are `Position`s.
 
     The planning process beside the driver has the options and a client; a copy for executors has neither.
     """
 
     def __init__(self, options: Options, schema: StructType, clock: Callable[[], float] = time.monotonic) -> None:
-        self._options: Options | None = options
-        self._schema = schema
+        super().__init__(options, schema, clock)
         self._timeout = options.timeout
-        self._clock: Callable[[], float] | None = clock
-        self._client: Client | None = None
         self._latest: tuple[float, Position | None, Position] | None = None
         self._target: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        nothing = {"_options": None, "_clock": None, "_client": None, "_latest": None, "_target": None}
-        return {**nothing, "_schema": self._schema, "_timeout": self._timeout}
+        return {**super().__getstate__(), "_timeout": self._timeout, "_latest": None, "_target": None}
 
     def initialOffset(self) -> dict[str, Any]:
         """Return the position at which a new query begins."""
@@ -64,13 +57,12 @@ class PublishedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Spark passes ``start`` and ``limit`` from release 4.2 on.
         """
         begin = None if start is None else from_json(start)
-        clock = self._clock or time.monotonic
+        now = self._now()
         if self._latest is not None:
             asked, before, found = self._latest
-            if before == begin and begin in (None, found) and clock() < asked + PAUSE_SECONDS:
+            if before == begin and begin in (None, found) and now < asked + PAUSE_SECONDS:
                 return found.to_json()
         most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
-        now = clock()
         latest = self._at(
             lambda stream, _: stream.newest() if begin is None else stream.latest(begin, most, self._target)
         )
@@ -100,21 +92,9 @@ class PublishedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Read the files of a partition, on an executor."""
         return rows_of(partition, self._schema, self._timeout)
 
-    def stop(self) -> None:
-        """Close the connections to the service."""
-        if self._client is not None:
-            self._client.close()
-
-    @property
-    def _planning(self) -> Options:
-        assert self._options is not None, "executors plan nothing"
-        return self._options
-
     def _at(self, use: Callable[[Stream, JobRecord], T]) -> T:
         """Read the job record, and return what ``use`` makes of it."""
         options = self._planning
-        if self._client is None:
-            self._client = options.client()
 
         def with_record(record: JobRecord) -> T:
             def listed(history: Abandoned, since: int) -> list[PublishedBatch]:
@@ -130,4 +110,4 @@ class PublishedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
             return use(stream, record)
 
-        return consistent(self._client, options.store, with_record)
+        return consistent(self._service(), options.store, with_record)
