@@ -192,6 +192,9 @@ class HistoryEntry:
       expired before.
     - ``rescaled``: the state of the job was divided among ``partitions`` in place of ``previous_partitions``, as
       ``batch``.
+    - ``history-restored``: the ``entries`` entries before this one, which are ``restored``, come from a backup of the
+      job ``source`` that was made at the time ``since``. They happened in the service that was saved, at their times
+      and under its epochs, and name none of its snapshots.
     - ``damaged``: the stored page ``page`` of the history cannot be read, for the reason ``reason``, and its entries
       are missing. Such an entry has neither ``at`` nor ``revision``.
     - ``missed``: `Client.job_events` could not tell what happened here, since the service no longer keeps it;
@@ -231,6 +234,8 @@ class HistoryEntry:
     previous_partitions: int | None = None
     begun_under: int | None = None
     input_rows: int | None = None
+    restored: bool = False
+    entries: int | None = None
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from datetime import datetime
 
 from milepost.core.body import State
 from milepost.core.objects import NotPicklable, store_repr
@@ -13,7 +14,7 @@ from milepost.core.watch import wait_for, watch
 from milepost.core.wishes import wait_for_wish
 from milepost.drivers.blocking import BlockingDriver
 from milepost.files import JobFiles
-from milepost.job_types import DroppedJob, JobAct
+from milepost.job_types import DroppedJob, HistoryEntry, JobAct
 from milepost.types import CorruptHandle, Epoch, FileCredential, Handle, LockedHandles, Removal, StoreEvent, Wish
 from milepost.wire import MAX_PAGE
 
@@ -217,6 +218,20 @@ class StateHandleStore(NotPicklable):
         does not know the call.
         """
         return self._driver.run(self._operations.report_rows(directory, rows, timeout))
+
+    def restore_history(
+        self, entries: Iterable[HistoryEntry], saved: datetime, source: str, *, timeout: float | None = None
+    ) -> int:
+        """Restore the history of the job from a backup that was made at the time ``saved``: ``entries``, the oldest
+        first, as `Client.job_history` returned them of the job ``source``. Return how many entries were entered; the
+        oldest are left out if there are too many.
+
+        The entries keep their times, epochs and holders, are marked as restored, and name no snapshots. Raises
+        `AlreadyExists` if the job has a history, `EpochHeld` if a driver leads it, `InvalidRequest` if the service
+        would never have entered these entries, for example of epochs that it may still grant, and `NotSupported` if it
+        is of a release that restores no histories.
+        """
+        return self._driver.run(self._operations.restore_history(entries, saved, source, timeout))
 
     def release(self, name: str, *, timeout: float | None = None) -> None:
         """Release this session's lock on a handle, if it holds one."""

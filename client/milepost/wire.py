@@ -31,6 +31,10 @@ MAX_ACT_LENGTH: Final = 1000
 """The most characters of what a change does to the job, for its history."""
 MAX_ROWS: Final = 64
 """The most batches whose rows one request reports."""
+MAX_HISTORY_ENTRIES: Final = 1000
+"""The most entries of a history that a request restores: more than a history keeps."""
+MAX_HISTORY_BYTES: Final = 512 * 1024
+"""The most bytes of a request that restores a history."""
 MIN_TTL_SECONDS: Final = 1
 MAX_TTL_SECONDS: Final = 3600
 MAX_WAIT_SECONDS: Final = 60

@@ -120,6 +120,18 @@ def test_a_job_has_a_history(client: Any, name: str) -> None:
     assert list(client.job_events(name, timeout=10.0)) == []
     after = client.job_events(name, after=entries[5].id, timeout=2.0)
     assert list(after) == entries[:5][::-1]
+    with client.session() as session:
+        again, saved = session.store(f"{name}-again"), granted.at
+        with pytest.raises(milepost.InvalidRequest):  # this service may still grant the epoch
+            again.restore_history([granted], saved, name)
+        asked = milepost.HistoryEntry("stop-requested", at=saved, revision=7, holder="anna", reason="release")
+        assert again.restore_history([asked], saved, name) == 1
+        with pytest.raises(milepost.AlreadyExists):
+            again.restore_history([asked], saved, name)
+    said, restored = client.job_history(f"{name}-again")
+    assert (said.kind, said.since, said.source, said.entries) == ("history-restored", saved, name, 1)
+    assert (restored.at, restored.holder, restored.restored, said.restored) == (saved, "anna", True, False)
+    assert restored.revision == said.revision
 
 
 def test_the_rate_of_a_job_needs_two_batches_of_one_query() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -37,6 +38,8 @@ GIVEN: dict[str, Any] = {
     "wait_for_end epoch": 1,
     "directory": "checkpoint",
     "rows": {7: 1200},
+    "entries": [],
+    "saved": datetime(2026, 1, 1, tzinfo=timezone.utc),
 }
 """What a parameter is given, or that of one method."""
 NO_ANSWER = (milepost.DeadlineExceeded, milepost.OutcomeUnknown, milepost.ConnectionFailed)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
+from datetime import datetime
 
 from milepost.aio.files import AsyncJobFiles
 from milepost.core.body import AsyncState
@@ -13,7 +14,7 @@ from milepost.core.store import StoreOperations
 from milepost.core.watch import wait_for, watch
 from milepost.core.wishes import wait_for_wish
 from milepost.drivers.asynchronous import AsyncDriver
-from milepost.job_types import DroppedJob, JobAct
+from milepost.job_types import DroppedJob, HistoryEntry, JobAct
 from milepost.types import CorruptHandle, Epoch, FileCredential, Handle, LockedHandles, Removal, StoreEvent, Wish
 from milepost.wire import MAX_PAGE
 
@@ -211,6 +212,20 @@ class AsyncStateHandleStore(NotPicklable):
         does not know the call.
         """
         return await self._driver.run(self._operations.report_rows(directory, rows, timeout))
+
+    async def restore_history(
+        self, entries: Iterable[HistoryEntry], saved: datetime, source: str, *, timeout: float | None = None
+    ) -> int:
+        """Restore the history of the job from a backup that was made at the time ``saved``: ``entries``, the oldest
+        first, as `Client.job_history` returned them of the job ``source``. Return how many entries were entered; the
+        oldest are left out if there are too many.
+
+        The entries keep their times, epochs and holders, are marked as restored, and name no snapshots. Raises
+        `AlreadyExists` if the job has a history, `EpochHeld` if a driver leads it, `InvalidRequest` if the service
+        would never have entered these entries, for example of epochs that it may still grant, and `NotSupported` if it
+        is of a release that restores no histories.
+        """
+        return await self._driver.run(self._operations.restore_history(entries, saved, source, timeout))
 
     async def release(self, name: str, *, timeout: float | None = None) -> None:
         """Release this session's lock on a handle, if it holds one."""

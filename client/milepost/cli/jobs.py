@@ -264,6 +264,7 @@ def show_history(
 
 def history_row(entry: HistoryEntry) -> dict[str, Any]:
     """Return an entry of a history as a row of the table."""
+    detail = (_detail(entry), "from a backup" if entry.restored else None)
     who = ", ".join(each for each in (entry.holder or entry.session, entry.by and f"token {entry.by}") if each)
     return {
         "time": entry.at,
@@ -272,7 +273,7 @@ def history_row(entry: HistoryEntry) -> dict[str, Any]:
         "batch": entry.batch,
         "rows": entry.input_rows,
         "who": who or None,
-        "detail": _detail(entry),
+        "detail": ", ".join(filter(None, detail)) or None,
     }
 
 
@@ -293,10 +294,11 @@ def _detail(entry: HistoryEntry) -> str | None:
             )
             return f"{of}{took}{again}{', committed again' if entry.replay else ''}"
         case "savepoint-made" | "savepoint-dropped":
-            return f"{entry.savepoint}, snapshot @{entry.snapshot}"
+            return f"{entry.savepoint}, snapshot @{entry.snapshot}" if entry.snapshot else entry.savepoint
         case "rolled-back":
-            left = f", from batch {entry.previous_batch} (@{entry.previous})" if entry.previous else ""
-            return f"to batch {entry.batch} (@{entry.snapshot}){left}"
+            left = "" if entry.previous_batch is None else f", from batch {entry.previous_batch}"
+            left += f" (@{entry.previous})" if entry.previous else ""
+            return f"to batch {entry.batch}{f' (@{entry.snapshot})' if entry.snapshot else ''}{left}"
         case "stop-requested" | "hand-over-requested" | "started":
             made = f"with savepoint {entry.savepoint}" if entry.savepoint else None
             return "; ".join(filter(None, (made, entry.reason))) or None
@@ -308,6 +310,8 @@ def _detail(entry: HistoryEntry) -> str | None:
             return among and f"state from {among}"
         case "cloned":
             return f"{entry.files} files of {entry.source}"
+        case "history-restored":
+            return f"the {entry.entries} entries before, from the backup of {entry.source} of {_text(entry.since)}"
         case "dropped":
             return None if entry.batch is None else f"at batch {entry.batch}"
         case "damaged":

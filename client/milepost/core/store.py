@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from datetime import datetime
 
 from milepost.core.body import AsyncState, Body, body_of
 from milepost.core.calls import answers, file_answers
@@ -19,10 +20,11 @@ from milepost.core.download import download
 from milepost.core.effects import Emit, Operation, Sleep, Work
 from milepost.core.labels import check_labels, label_headers
 from milepost.core.progress import Progress, Transfer
+from milepost.core.saved_history import restorable, time_text
 from milepost.core.store_calls import JSON, StoreCalls
 from milepost.core.upload import REFUSED_FOR_NOW, Upload, put, upload_of
 from milepost.errors import EpochHeld, InvalidRequest, MilepostError, NotExist, NotSupported, ServerFault, UploadUnknown
-from milepost.job_types import DroppedJob, JobAct
+from milepost.job_types import DroppedJob, HistoryEntry, JobAct
 from milepost.operations.handles import (
     ADD_AND_LOCK,
     ANNOUNCE_UPLOAD,
@@ -43,10 +45,11 @@ from milepost.operations.handles import (
     REPLACE,
     REPORT_ROWS,
     RESIGN,
+    RESTORE_JOB_HISTORY,
 )
 from milepost.operations.operation import RestOperation
 from milepost.types import Epoch, FileCredential, Handle, LockedHandles, Removal
-from milepost.wire import STATE_MEDIA_TYPE, UPLOAD_MEDIA_TYPE, Header
+from milepost.wire import STATE_MEDIA_TYPE, UPLOAD_MEDIA_TYPE, Code, Header
 
 log = logging.getLogger("milepost.stores")
 
@@ -202,6 +205,23 @@ class StoreOperations(StoreCalls):
         headers = {**JSON, **self.epoch_header()}
         body = json_body({"directory": directory, "batches": batches})
         return (yield from self.send(*self.at(REPORT_ROWS), reader, headers, body, timeout=timeout)).value
+
+    def restore_history(
+        self, entries: Iterable[HistoryEntry], saved: datetime, source: str, timeout: float | None = None
+    ) -> Operation[int]:
+        """Restore a saved history, the oldest entry first, and return how many entries the service has entered."""
+        body = {"saved": time_text(saved), "source": checked_name(source, "source"), "entries": restorable(entries)}
+        reader = answers.document(answers.history_restored)
+        try:
+            return (
+                yield from self.send(*self.at(RESTORE_JOB_HISTORY), reader, JSON, json_body(body), timeout=timeout)
+            ).value
+        except InvalidRequest as refused:
+            if refused.code not in (Code.METHOD_NOT_ALLOWED, Code.NO_ROUTE):
+                raise
+            raise NotSupported(
+                Code.NOT_SUPPORTED, "this service is of a release that restores no histories"
+            ) from refused
 
     def release(self, name: str, timeout: float | None = None) -> Operation[None]:
         """Do Flink's release: release the session's lock on a handle."""

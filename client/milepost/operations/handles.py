@@ -157,6 +157,15 @@ GET_JOB_HISTORY = read(
     answer="JobHistory",
     query=PAGED,
 )
+RESTORE_JOB_HISTORY = change(
+    "restoreJobHistory",
+    "POST",
+    f"{JOB}/history",
+    {Code.UNSUPPORTED_MEDIA_TYPE, Code.ALREADY_EXISTS, Code.HELD},
+    audit_name="restore-history",
+    summary="Restore the history of a job",
+    answer="HistoryRestored",
+)
 WATCH_JOB = operation(
     "watchJob",
     "GET",

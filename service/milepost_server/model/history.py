@@ -48,6 +48,27 @@ HAND_OVER_REQUESTED: Final = "hand-over-requested"
 STARTED: Final = "started"
 EXPIRED: Final = "expired"
 RESCALED: Final = "rescaled"
+HISTORY_RESTORED: Final = "history-restored"
+
+KINDS: Final = frozenset(
+    {
+        EPOCH_GRANTED,
+        EPOCH_ENDED,
+        BATCH_COMMITTED,
+        SAVEPOINT_MADE,
+        SAVEPOINT_DROPPED,
+        ROLLED_BACK,
+        CLONED,
+        DROPPED,
+        STOP_REQUESTED,
+        HAND_OVER_REQUESTED,
+        STARTED,
+        EXPIRED,
+        RESCALED,
+        HISTORY_RESTORED,
+    }
+)
+"""All kinds of entries. An entry of another kind is not restored from a backup."""
 
 STATED_KINDS: Final = frozenset({EXPIRED, RESCALED})
 """The acts that only a client knows of, since they are changes of its job record: it states them with the change."""
@@ -65,6 +86,8 @@ SUPERSEDED: Final = "superseded"
 ``superseded``: the next epoch was granted, and no entry says how the last one ended, for example since a release that
 kept no history led then.
 """
+
+ENDS: Final = frozenset({RESIGNED, STOPPED, HANDED_OVER, SESSION_EXPIRED, SESSION_ENDED, SUPERSEDED})
 
 
 class HistoryEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -88,6 +111,11 @@ class HistoryEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     ``previous_batch`` the newest that was before. A rescale was committed as ``batch``, and has divided the state among
     ``partitions`` in place of ``previous_partitions``. ``input_rows`` is how many rows a committed batch has
     read, as its driver said after the commit; None if no driver has said it.
+
+    An entry that was ``restored`` from a backup happened in the service that was saved, at the time ``at`` and under
+    the epochs of that time. Only its revision and number are of this service, so it names no snapshots. The restore has
+    an entry after these: ``entries`` is how many there are, ``source`` the name of the job in the backup, and ``since``
+    the time at which that was made.
     """
 
     at: str
@@ -116,6 +144,8 @@ class HistoryEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     input_rows: int | None = None
     partitions: int = 0
     previous_partitions: int = 0
+    restored: bool = False
+    entries: int = 0
 
 
 class Reached(msgspec.Struct, frozen=True, gc=False):

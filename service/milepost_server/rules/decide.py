@@ -13,7 +13,7 @@ from milepost_server.model.requests.base import HandleRequest, Keeper, Request, 
 from milepost_server.model.requests.handles import LockAll, Remove
 from milepost_server.model.requests.trees import PutFile
 from milepost_server.model.trees import Tree, TreePath
-from milepost_server.rules import epochs, guards, history, replays
+from milepost_server.rules import epochs, guards, history, replays, restored_history
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Inventory, Refused
 from milepost_server.rules.handlers import handles, sessions, stores
 from milepost_server.rules.trees import dropping, maintenance, snapshots
@@ -28,6 +28,7 @@ HANDLERS: Final = {
     **snapshots.HANDLERS,
     **dropping.HANDLERS,
     **history.HANDLERS,
+    **restored_history.HANDLERS,
     **maintenance.HANDLERS,
 }
 

@@ -18,6 +18,7 @@ from milepost_server.model.history import (
     BATCHES,
     EPOCH_ENDED,
     EPOCH_GRANTED,
+    HISTORY_RESTORED,
     KEPT_DAYS,
     MOST_PAGES,
     MOST_QUERIES,
@@ -154,11 +155,15 @@ def batch_committed(
     """Enter the commit of a batch, of which the same commit takes a snapshot. ``offsets`` is the file with which Spark
     began it, None if there is none. If an earlier epoch began it, that driver left it uncommitted, and the batch was
     run again. ``tree`` is the record of the tree before this commit.
+
+    A file that a restore from a backup writes is no new batch: the history that it has restored has that already.
     """
+    store = view.store_or_new(tree.name)
+    if _is_of_restore(view, store, epoch):
+        return {}
     log = _log(view, tree.name, BATCHES)
     page = log.page
     reached = {each.directory: each.batch for each in page.reached} if page is not None else dict(_of_tree(tree))
-    store = view.store_or_new(tree.name)
     if page is not None and page.entries and page.entries[-1].revision <= store.dropped:
         reached = {}  # a job that begins anew commits no batch again
     before = reached.pop(directory, -1)
@@ -202,6 +207,23 @@ def _with_rows(entry: HistoryEntry, request: ReportRows) -> HistoryEntry:
     rows = request.rows.get(-1 if entry.batch is None else entry.batch)
     is_meant = entry.directory == request.directory and entry.epoch == request.epoch and entry.input_rows is None
     return entry if rows is None or not is_meant else replace(entry, input_rows=rows)
+
+
+def _is_of_restore(view: View, store: Store, epoch: int | None) -> bool:
+    """Return whether the session that holds ``epoch`` has restored the history of the store from a backup. An id that
+    was given to another session since does not count.
+    """
+    page = _log(view, store.name, ACTS).page
+    holder = epoch_holder(view, store)
+    if page is None or holder is None or epoch != store.epoch:
+        return False
+    return any(
+        entry.kind == HISTORY_RESTORED
+        and not entry.restored
+        and entry.session == holder.id
+        and holder.created_revision < entry.revision
+        for entry in page.entries
+    )
 
 
 def _of_tree(tree: Tree) -> Iterable[tuple[str, int]]:

@@ -27,7 +27,7 @@ def events_after(state: State, job: str, place: tuple[int, int], known_from: int
     ``known_from`` is the revision at which the records in ``state`` were loaded. A page that cannot be read has only
     entries up to that revision, since no entry is added to it. Raises `EventsDropped`.
     """
-    entries = [entry for log in (ACTS, BATCHES) for entry in _entries_from(state, job, log, place[0], known_from)]
+    entries = [entry for log in (ACTS, BATCHES) for entry in _entries_from(state, job, log, place, known_from)]
     entries.sort(key=lambda entry: (entry.revision, entry.number))
     placed = zip(placed_of(entries), entries, strict=True)
     later = [(at, entry) for at, entry in placed if at > place][:most]
@@ -50,27 +50,27 @@ def body_of(entry: HistoryEntry, place: tuple[int, int]) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.to_builtins(entry)
     del found["revision"]
     found.pop("number", None)
-    if entry.kind == BATCH_COMMITTED:
+    if entry.kind == BATCH_COMMITTED and not entry.restored:
         found["snapshot"] = entry.revision
     revision, index = place
     id_ = str(revision) if index == LAST else f"{revision}.{index}"
     return {"kind": entry.kind, "at": entry.at, "revision": entry.revision, "id": id_, **found}
 
 
-def _entries_from(state: State, job: str, log: str, revision: int, known_from: int) -> list[HistoryEntry]:
-    """Return the entries of a log that were committed at ``revision`` or later, and perhaps some earlier ones, the
-    oldest first. Raises `EventsDropped`.
+def _entries_from(state: State, job: str, log: str, place: tuple[int, int], known_from: int) -> list[HistoryEntry]:
+    """Return the entries of a log after ``place``, and perhaps some earlier ones, the oldest first. One commit may have
+    entries on many pages. Raises `EventsDropped`.
     """
     pages: list[HistoryPage] = []
     following: int | None = None
     for number in reversed(state.history_pages(job, log)):
         page = state.get(page_key(job, log, number))
         if not isinstance(page, HistoryPage) or following not in (None, number + 1):
-            if revision < known_from:
+            if place[0] < known_from:
                 raise EventsDropped(f"a page of {log} in the history of {job!r} is missing or cannot be read")
             break
         pages.append(page)
-        if page.entries[0].revision <= revision:
+        if (page.entries[0].revision, page.entries[0].number) <= place:
             break
         following = number
     else:

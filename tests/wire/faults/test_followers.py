@@ -64,6 +64,7 @@ CALLS = [
     ("GET", "/v1/jobs"),
     ("GET", "/v1/jobs/s"),
     ("GET", "/v1/jobs/s/history"),
+    ("POST", "/v1/jobs/s/history"),
     ("POST", "/v1/jobs/s/rows"),
     ("POST", "/v1/jobs/s/stop"),
     ("POST", "/v1/jobs/s/hand-over"),

@@ -214,7 +214,7 @@ def test_problem_examples_are_whole(page: Json, call: Call) -> None:
 
 
 def test_body_examples_validate_and_are_taken(page: Json, api: Api) -> None:
-    for path in ("/v1/sessions", "/v1/stores/{store}/epoch", "/v1/stores/{store}/uploads"):
+    for path in ("/v1/sessions", "/v1/stores/{store}/epoch", "/v1/stores/{store}/uploads", facts.JOB + "/history"):
         body = page["paths"][path]["post"]["requestBody"]["content"]["application/json"]
         conforms(body["example"], body["schema"])
     bodies = {path: page["paths"][path]["post"]["requestBody"] for path in ("/v1/sessions", facts.STORE + "/epoch")}
@@ -337,6 +337,10 @@ def conforms(value: Any, schema: Json) -> None:
         allowed = schema["properties"].get(name, {})
         if allowed.get("type") == "object":
             conforms(member, allowed)
+            continue
+        if isinstance(member, list):
+            for each in member:
+                conforms(each, allowed["items"])
             continue
         assert isinstance(member, kinds[allowed["type"]]), name
         assert member in allowed.get("enum", [member])

@@ -31,6 +31,8 @@ from milepost.cli.backup.format import (
     FileRecord,
     HandleRecord,
     StoreRecord,
+    history_lines,
+    history_of,
     manifest_lines,
     store_of,
 )
@@ -41,6 +43,8 @@ _CHUNK = 256 * 1024
 _MOST_JSON = 64 * 1024
 _SPOOLED = 8 * 1024 * 1024
 _ZEROS = bytes(64 * 1024)
+_MANIFEST = "manifest.jsonl"
+_HISTORY = "history.jsonl"
 
 
 class ArchiveWriter:
@@ -76,14 +80,12 @@ class ArchiveWriter:
         return name, content.sha256, content.failure
 
     def end_store(self, store: StoreRecord) -> None:
-        """Write the manifest of the store, which describes the members that were written since `begin_store`."""
-        with tempfile.SpooledTemporaryFile(_SPOOLED) as spooled:
-            for line in manifest_lines(store):
-                spooled.write(line)
-            size = spooled.tell()
-            spooled.seek(0)
-            name = f"stores/{self._stores:05}/manifest.jsonl"
-            self._add(name, size, _Content(size, iter(lambda: spooled.read(len(_ZEROS)), b"")))
+        """Write the history of the store, if it has one, and its manifest, which describes the members that were
+        written since `begin_store`.
+        """
+        if store.history:
+            self._add_lines(_HISTORY, history_lines(store))
+        self._add_lines(_MANIFEST, manifest_lines(store))
         files = [file for file in store.files if not file.directory]
         kept: list[HandleRecord | FileRecord] = [*store.handles, *files]
         self._counts["stores"] += 1
@@ -101,6 +103,15 @@ class ArchiveWriter:
         self._add_json(END, {**self._counts, **digest})
         self._tar.close()
         return dict(self._counts)
+
+    def _add_lines(self, name: str, lines: Iterable[bytes]) -> None:
+        with tempfile.SpooledTemporaryFile(_SPOOLED) as spooled:
+            for line in lines:
+                spooled.write(line)
+            size = spooled.tell()
+            spooled.seek(0)
+            content = _Content(size, iter(lambda: spooled.read(len(_ZEROS)), b""))
+            self._add(f"stores/{self._stores:05}/{name}", size, content)
 
     def _add_json(self, name: str, document: dict[str, Any]) -> None:
         data = json.dumps(document, indent=1).encode()
@@ -207,13 +218,25 @@ class Backup:
     places: dict[str, tuple[int, int]] = field(repr=False)
 
     def stores(self) -> Iterator[StoreRecord]:
-        """Yield what the manifest of each store describes. Raises `BadBackup`."""
+        """Yield what the manifest of each store describes, with the history of the job. Raises `BadBackup`."""
         for name in self.manifests:
             store = store_of(io.BufferedReader(self.slice(name), _CHUNK))
             members = {handle.member for handle in store.handles} | {file.member for file in store.files}
             if not members - {None} <= self.places.keys():
                 raise BadBackup(f"the list of store {store.name!r} names bytes that are not there")
+            history = f"{name.removesuffix(_MANIFEST)}{_HISTORY}"
+            if history in self.places:
+                store.history = history_of(io.BufferedReader(self.slice(history), _CHUNK))
             yield store
+
+    @property
+    def made(self) -> datetime:
+        """When the backup was made. Raises `BadBackup`."""
+        try:
+            made = datetime.fromisoformat(self.created)
+        except ValueError as error:
+            raise BadBackup(f"the backup does not say when it was made: {error}") from error
+        return made if made.tzinfo is not None else made.replace(tzinfo=timezone.utc)
 
     def slice(self, member: str) -> Slice:
         """Return the bytes of the tar's member ``member``, as a file object that can seek."""
@@ -319,7 +342,7 @@ def checked(file: BinaryIO, counted: Callable[[int], None]) -> Backup:
     total.update(_counts_line(counts))
     if (end.get("members"), end.get("digest")) != (members, total.hexdigest()):
         raise BadBackup("the backup was altered: its bytes do not have the digest at its end")
-    manifests = tuple(name for name in places if name.endswith("/manifest.jsonl"))
+    manifests = tuple(name for name in places if name.endswith(f"/{_MANIFEST}"))
     return Backup(file, counts, str(documents[HEAD].get("created")), manifests, places)
 
 

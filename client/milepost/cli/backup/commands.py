@@ -40,7 +40,7 @@ def backup(
     quiet: Quiet = False,
     no_progress: NoProgress = False,
 ) -> None:
-    """Save handles, states and the files of jobs, while the service runs.
+    """Save handles, states, the files of jobs and their histories, while the service runs.
 
     Damaged data cannot be saved: the command names it, saves everything else, and exits with code 1.
     """
@@ -131,17 +131,21 @@ def restore(
             restorer = Restorer(found, session, bar, wait)
             for each in planned:
                 restorer.restore(each)
-            done = restorer.done
+            done, refused = restorer.done, restorer.refused
+            notes = [*planner.notes, *restorer.notes, *refused]
     except BadBackup as error:
         say(error)
         raise typer.Exit(ExitCode.REFUSED) from error
     lost = [damage for each in planned for damage in each.record.damages()]
     _say_lost(lost)
+    for note in notes:
+        typer.echo(note, err=True)
     if not quiet:
         sentence = f"{done.handles} handles and {done.files} files in {done.stores} stores are restored"
+        sentence += f", with {done.histories} histories" if done.histories else ""
         more = f"; {done.skipped} were there already" if done.skipped else ""
         report(context, sentence + more, **vars(done))
-    if lost:
+    if lost or refused:
         raise typer.Exit(ExitCode.REFUSED)
 
 

@@ -4,6 +4,7 @@ The members come in this order, so that a backup can be written, and checked, in
 
     milepost-backup.json              the format and its version
     stores/00001/data/00000001        the bytes of a state or a file; a file in several snapshots is stored once
+    stores/00001/history.jsonl        a line for each entry of the job's history, if there are any
     stores/00001/manifest.jsonl       a line for each record of the store, after all its bytes
     end.json                          the number of items, and a digest over name, size and SHA-256 of each member
 """
@@ -16,6 +17,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from milepost.core.calls.file_answers import history_entry
+from milepost.core.calls.members import text, text_or_none
+from milepost.core.saved_history import document_of
+from milepost.job_types import HistoryEntry
+
 FORMAT: Final = "milepost-backup"
 VERSION: Final = 1
 HEAD: Final = "milepost-backup.json"
@@ -24,6 +30,10 @@ COUNTS: Final = ("stores", "handles", "files", "bytes", "damaged")
 """The kinds of items that the last member of a backup counts."""
 SAVEPOINT_PREFIX: Final = "milepost-backup-"
 """The prefix of the savepoints that keep a snapshot during a backup. The backup does not contain them."""
+
+
+DAMAGED: Final = "damaged"
+"""The kind of an entry of a history that stands for entries that could not be read."""
 
 
 class BadBackup(Exception):
@@ -88,6 +98,9 @@ class FileRecord:
 class StoreRecord:
     """A store in a backup, with the records of its handles, snapshots and files. If nothing of the store could be
     saved, ``damage`` says why.
+
+    ``history`` has the entries of the job's history, the oldest first. Those of the kind ``damaged`` stand for entries
+    that could not be read.
     """
 
     name: str
@@ -96,6 +109,7 @@ class StoreRecord:
     handles: list[HandleRecord] = field(default_factory=list)
     snapshots: list[SnapshotRecord] = field(default_factory=list)
     files: list[FileRecord] = field(default_factory=list)
+    history: list[HistoryEntry] = field(default_factory=list)
 
     def damages(self) -> Iterator[str]:
         """Yield a line for each item that could not be saved."""
@@ -103,6 +117,11 @@ class StoreRecord:
             yield f"store {self.name}: {self.damage}"
         yield from (f"handle {self.name}/{each.name}: {each.damage}" for each in self.handles if each.damage)
         yield from (f"file {each.path} of {self.name}: {each.damage}" for each in self.files if each.damage)
+        yield from (
+            f"history of {self.name}: {f'{each.page}: ' if each.page else ''}{each.reason}"
+            for each in self.history
+            if each.kind == DAMAGED
+        )
 
     def lost(self) -> Counter[str]:
         """Return the number of items of each kind that could not be saved, by the names in `COUNTS`."""
@@ -125,6 +144,29 @@ def manifest_lines(store: StoreRecord) -> Iterator[bytes]:
                 # the key has the name that savepoints had in the first backups
                 fields["pin"] = fields.pop("savepoint")
             yield _line(kind, fields)
+
+
+def history_lines(store: StoreRecord) -> Iterator[bytes]:
+    """Yield the lines of a store's history, a member of the tar: one JSON document for each entry."""
+    for entry in store.history:
+        document = document_of(entry)
+        yield _line(document.pop("kind"), document)
+
+
+def history_of(lines: Iterable[bytes]) -> list[HistoryEntry]:
+    """Return the history with these lines. Raises `BadBackup` if they are not those of a history. Members that a later
+    release has added are ignored.
+    """
+    try:
+        return [_entry_of(json.loads(line)) for line in lines]
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise BadBackup(f"a history is not as this release writes it: {error}") from error
+
+
+def _entry_of(document: Mapping[str, Any]) -> HistoryEntry:
+    if document["kind"] != DAMAGED:
+        return history_entry(document)
+    return HistoryEntry(DAMAGED, page=text_or_none(document, "page"), reason=text(document, "reason"))
 
 
 def store_of(lines: Iterable[bytes]) -> StoreRecord:

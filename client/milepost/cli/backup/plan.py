@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from milepost.cli.backup.archive import Backup, Slice
-from milepost.cli.backup.format import FileRecord, HandleRecord, SnapshotRecord, StoreRecord
+from milepost.cli.backup.format import DAMAGED, FileRecord, HandleRecord, SnapshotRecord, StoreRecord
+from milepost.cli.backup.histories import history_in
 from milepost.client import Client
 from milepost.errors import MilepostError
 from milepost.files import walk
+from milepost.job_types import HistoryEntry
 from milepost.types import CorruptHandle, StoreSummary
 from milepost.wire import is_state_metadata
 
@@ -39,6 +41,7 @@ class Planned:
     handles: list[HandleRecord] = field(default_factory=list)
     snapshots: list[SnapshotRecord] = field(default_factory=list)
     changed: dict[str, bytes] = field(default_factory=dict)
+    history: list[HistoryEntry] = field(default_factory=list)
     skipped: int = 0
     granted: int = 0
     there: dict[str, str] = field(default_factory=dict)
@@ -75,7 +78,7 @@ class Planner:
 
     ``conflicts`` collects what prevents a restore. With ``skip_existing``, an item that the service has already, with
     the same content, is left alone instead of being a conflict; ``hint`` names this option if it would avoid a
-    conflict.
+    conflict. ``notes`` says what the restore leaves as it is.
     """
 
     def __init__(self, backup: Backup, client: Client, epochs_above: int, *, skip_existing: bool) -> None:
@@ -85,6 +88,7 @@ class Planner:
         self._skip_existing = skip_existing
         self._there: dict[str, StoreSummary] = {each.store: each for each in client.stores()}
         self.conflicts: list[str] = []
+        self.notes: list[str] = []
         self.hint = ""
 
     def plan(self, record: StoreRecord, target: str) -> Planned:
@@ -93,6 +97,7 @@ class Planner:
         self._check_epoch(planned)
         self._plan_handles(planned)
         self._plan_files(planned)
+        self._plan_history(planned)
         return planned
 
     def _check_epoch(self, planned: Planned) -> None:
@@ -129,6 +134,19 @@ class Planner:
                 self.hint = _HINT
             else:
                 planned.skipped += 1
+
+    def _plan_history(self, planned: Planned) -> None:
+        """Plan to restore the history, if the store has none there. One that an earlier restore of the same backup has
+        written needs no note.
+        """
+        entries = [entry for entry in planned.record.history if entry.kind != DAMAGED]
+        if not entries:
+            return
+        there = history_in(self._client, planned.target) if planned.target in self._there else []
+        if not there:
+            planned.history = entries
+        elif (self._backup.made, planned.record.name) not in {(entry.since, entry.source) for entry in there}:
+            self.notes.append(f"the history of {planned.target} is left as it is there")
 
     def _plan_files(self, planned: Planned) -> None:
         record = planned.record

@@ -12,7 +12,15 @@ from milepost.cli.backup.archive import Backup
 from milepost.cli.backup.format import FileRecord, SnapshotRecord
 from milepost.cli.backup.plan import CannotRestore, Planned
 from milepost.cli.progress import Bar
-from milepost.errors import MilepostError
+from milepost.errors import (
+    AlreadyExists,
+    EpochHeld,
+    InvalidName,
+    InvalidRequest,
+    MilepostError,
+    NotSupported,
+    TooLarge,
+)
 from milepost.files import JobFiles
 from milepost.session import Session
 from milepost.store import StateHandleStore
@@ -26,18 +34,22 @@ _OFFSET = re.compile(r"(?:.*/)?offsets/\d+")
 
 @dataclass
 class Restored:
-    """How many stores, handles and files were restored, and how many items were skipped, since they existed already."""
+    """How many stores, handles, files and histories were restored, and how many items were skipped, since they existed
+    already.
+    """
 
     stores: int = 0
     handles: int = 0
     files: int = 0
+    histories: int = 0
     skipped: int = 0
 
 
 class Restorer:
     """Restores one store after the other, in the name of ``session``; the locks that it takes end with this session.
 
-    If a driver holds the epoch of a store, the restorer waits up to ``wait`` seconds for the epoch.
+    If a driver holds the epoch of a store, the restorer waits up to ``wait`` seconds for the epoch. ``notes`` says
+    which histories the service has left as they are, and ``refused`` which it has not taken.
     """
 
     def __init__(self, backup: Backup, session: Session, bar: Bar, wait: float) -> None:
@@ -46,6 +58,8 @@ class Restorer:
         self._bar = bar
         self._wait = wait
         self.done = Restored()
+        self.notes: list[str] = []
+        self.refused: list[str] = []
 
     def restore(self, planned: Planned) -> None:
         """Restore a store as planned. Raises `EpochHeld` if a driver holds the store's epoch, `CannotRestore`, and the
@@ -55,6 +69,8 @@ class Restorer:
         store = self._session.store(planned.target)
         self.done.stores += 1
         self.done.skipped += planned.skipped
+        if planned.history:
+            self._restore_history(store, planned)
         if planned.done:
             return
         if not planned.needs_epoch:
@@ -73,6 +89,20 @@ class Restorer:
                 self._restore_snapshot(store.files, planned, snapshot, current)
                 if snapshot.savepoint is not None:
                     self._make_savepoint(store, snapshot, snapshot.savepoint)
+
+    def _restore_history(self, store: StateHandleStore, planned: Planned) -> None:
+        """Restore the history, before the store has an epoch here: its grant is the entry after those of the backup. A
+        history only reports, so the restore goes on without it.
+        """
+        try:
+            store.restore_history(planned.history, self._backup.made, planned.record.name)
+            self.done.histories += 1
+        except (AlreadyExists, EpochHeld) as error:
+            self.notes.append(f"the history of {planned.target} is left as it is there: {error}")
+        except NotSupported as error:
+            self.notes.append(f"the history of {planned.target} is not restored: {error}")
+        except (InvalidRequest, InvalidName, TooLarge) as error:
+            self.refused.append(f"the history of {planned.target} is not restored: {error}")
 
     def _restore_handles(self, store: StateHandleStore, planned: Planned) -> None:
         for handle in planned.handles:

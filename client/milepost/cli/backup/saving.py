@@ -1,4 +1,4 @@
-"""Saves stores through the service: handles with their states, and the files of jobs.
+"""Saves stores through the service: handles with their states, the files of jobs, and their histories.
 
 The files are those of the last snapshot and of all savepoints.
 """
@@ -12,11 +12,13 @@ from dataclasses import replace
 from itertools import islice
 
 from milepost.cli.backup.archive import ArchiveWriter
-from milepost.cli.backup.format import SAVEPOINT_PREFIX, FileRecord, HandleRecord, SnapshotRecord, StoreRecord
+from milepost.cli.backup.format import DAMAGED, SAVEPOINT_PREFIX, FileRecord, HandleRecord, SnapshotRecord, StoreRecord
+from milepost.cli.backup.histories import history_in
 from milepost.cli.progress import Bar
 from milepost.client import Client
 from milepost.errors import Damaged, NotExist, Unavailable, VersionMismatch
 from milepost.files import JobFiles, walk
+from milepost.job_types import HistoryEntry
 from milepost.session import Session
 from milepost.store import StateHandleStore
 from milepost.types import CorruptHandle, Handle, JobFile, KeptSnapshots, StoreSummary
@@ -54,6 +56,7 @@ class Saver:
             found.epoch = store.current_epoch().epoch
             self._save_handles(store, found)
             self._save_files(store, found)
+            self._save_history(found)
             found.epoch = store.current_epoch().epoch
         except Damaged as error:
             found.damage = str(error)
@@ -67,6 +70,12 @@ class Saver:
             elif not handle.removing:
                 with suppress(NotExist):  # a client has removed the handle since it was listed
                     found.handles.append(self._save_handle(store, handle))
+
+    def _save_history(self, found: StoreRecord) -> None:
+        try:
+            found.history = history_in(self._client, found.name)
+        except Damaged as error:
+            found.history = [HistoryEntry(DAMAGED, reason=str(error))]
 
     def _save_handle(self, store: StateHandleStore, handle: Handle) -> HandleRecord:
         for _ in range(_TRIES):

@@ -135,6 +135,11 @@ def rows_entered(document: Document) -> int:
     return members.whole(document, "entered")
 
 
+def history_restored(document: Document) -> int:
+    """Read how many entries of a history were restored."""
+    return members.whole(document, "entered")
+
+
 def dropped_job(document: Document) -> DroppedJob:
     """Read what a drop of a job removed."""
     return DroppedJob(members.whole(document, "handles"), members.whole(document, "snapshots"))

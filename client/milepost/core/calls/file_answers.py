@@ -127,6 +127,8 @@ def history_entry(document: Document) -> HistoryEntry:
         previous_partitions=number("previous_partitions"),
         begun_under=number("begun_under"),
         input_rows=number("input_rows"),
+        restored=members.flag(document.get("restored", False)),
+        entries=number("entries"),
     )
 
 

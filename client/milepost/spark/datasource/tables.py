@@ -31,7 +31,7 @@ SCHEMAS: Final = {
         "application string, ui string, "
         "since timestamp, how string, by string, snapshot bigint, previous bigint, previous_batch bigint, "
         "savepoint string, source string, files bigint, bytes bigint, partitions bigint, "
-        "previous_partitions bigint, begun_under bigint, page string, reason string"
+        "previous_partitions bigint, begun_under bigint, page string, reason string, restored boolean, entries bigint"
     ),
     FILES: (
         "path string, directory boolean, size bigint, sha256 string, version string, modified timestamp, epoch bigint"

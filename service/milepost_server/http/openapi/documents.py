@@ -50,6 +50,12 @@ EPOCH_EXAMPLE = {
     "holder": "flights-driver",
     "since": "2026-01-31T12:00:00.000Z",
 }
+PROCESS_EXAMPLE = {
+    "host": "spark-1",
+    "pid": 4711,
+    "application": "app-20260101115900-0007",
+    "ui": "http://spark-1:4040",
+}
 WISH_EXAMPLE = {
     "kind": "stop",
     "epoch": 3,

@@ -207,6 +207,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
         wish=_WISH,
     ),
     "RowsEntered": _object(entered=_COUNT),
+    "HistoryRestored": _object(entered=_COUNT),
     "DroppedJob": _object(handles=_COUNT, snapshots=_COUNT),
     "JobPage": _object(jobs=_each("JobSummary"), next=_nullable(_TEXT), now=_TIME),
     "HistoryEntry": _object(
@@ -233,6 +234,8 @@ SCHEMAS: Final[dict[str, Schema]] = {
             "input_rows",
             "partitions",
             "previous_partitions",
+            "restored",
+            "entries",
         ),
         kind=_TEXT,
         at=_TIME,
@@ -260,6 +263,8 @@ SCHEMAS: Final[dict[str, Schema]] = {
         input_rows=_COUNT,
         partitions=_COUNT,
         previous_partitions=_COUNT,
+        restored=_FLAG,
+        entries=_COUNT,
     ),
     "CorruptPage": _object(name=_TEXT, reason=_TEXT),
     "JobHistory": _object(

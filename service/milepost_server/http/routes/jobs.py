@@ -9,12 +9,12 @@ import msgspec
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from milepost.operations.handles import DROP_JOB, GET_JOB, GET_JOB_HISTORY, LIST_JOBS, REPORT_ROWS
+from milepost.operations.handles import DROP_JOB, GET_JOB, LIST_JOBS, REPORT_ROWS
 from milepost.wire import MAX_ROWS
 from milepost_server.http.access.permission import may_read
 from milepost_server.http.bodies import Size, json_of
 from milepost_server.http.headers import accepts, caller, checked_name
-from milepost_server.http.openapi.documents import CORRUPT_EXAMPLE, EPOCH_EXAMPLE, WISH_EXAMPLE, answers, json_body
+from milepost_server.http.openapi.documents import EPOCH_EXAMPLE, PROCESS_EXAMPLE, WISH_EXAMPLE, answers, json_body
 from milepost_server.http.queries import flag, page_of, to_token
 from milepost_server.http.replies import about, json_reply, json_response
 from milepost_server.http.requests import HttpRequest
@@ -22,11 +22,10 @@ from milepost_server.model.requests.handles import ReportRows
 
 router = APIRouter(tags=["jobs"])
 
-_PROCESS = {"host": "spark-1", "pid": 4711, "application": "app-20260101115900-0007", "ui": "http://spark-1:4040"}
 _STANDBY = {
     "session": "flights-driver-2",
     "holder": "local-1@spark-2:4711",
-    "process": {**_PROCESS, "host": "spark-2", "ui": "http://spark-2:4040"},
+    "process": {**PROCESS_EXAMPLE, "host": "spark-2", "ui": "http://spark-2:4040"},
     "since": "2026-01-01T11:58:00.000Z",
     "expires_in": 12.5,
 }
@@ -94,7 +93,7 @@ async def list_jobs(request: HttpRequest) -> Response:
                 "state": "stopping",
                 **EPOCH_EXAMPLE,
                 "wish": WISH_EXAMPLE,
-                "process": _PROCESS,
+                "process": PROCESS_EXAMPLE,
                 "expires_in": 12.5,
                 "standbys": [_STANDBY],
                 "standbyCount": 1,
@@ -185,54 +184,3 @@ async def report_rows(request: HttpRequest, store: str) -> Response:
     rows = {each.batch: each.input_rows for each in body.batches}
     asked = ReportRows(acting.attempt, store, acting.epoch, body.directory, rows)
     return json_reply(await request.operations.perform(asked))
-
-
-@answers(
-    router,
-    GET_JOB_HISTORY,
-    {
-        200: (
-            "A page of the history.",
-            {
-                "job": "flights",
-                "entries": [
-                    {
-                        "kind": "batch-committed",
-                        "at": "2026-01-01T12:00:00.000Z",
-                        "revision": 42,
-                        "id": "42",
-                        "epoch": 3,
-                        "batch": 7,
-                        "directory": "checkpoint",
-                        "snapshot": 42,
-                        "input_rows": 1200,
-                    },
-                    {
-                        "kind": "epoch-granted",
-                        "at": "2026-01-01T11:59:30.000Z",
-                        "revision": 40,
-                        "id": "40",
-                        "epoch": 3,
-                        "session": "flights-driver-1",
-                        "holder": "local-1@spark-1:4711",
-                        "process": _PROCESS,
-                    },
-                ],
-                "corrupt": [CORRUPT_EXAMPLE],
-                "next": "NDAuMA",
-            },
-        )
-    },
-)
-async def history(request: HttpRequest, store: str) -> Response:
-    """Return what became of a job, the newest entry first: its epochs, its batches, and what people did.
-
-    An entry has the members that its `kind` needs; the others are absent. `id` is the place from which the events of
-    the job go on (`Last-Event-ID`). A history is bounded: the oldest entries are dropped. `corrupt` names its stored
-    pages that cannot be read, on each page of this listing.
-    """
-    checked_name(store, "store")
-    accepts(request, "application/json")
-    reply = request.operations.history.page(store, *page_of(request, GET_JOB_HISTORY))
-    body = {**reply.answer.body, "next": to_token(reply.answer.body["next"])}
-    return json_response(body, 200, about(reply.revision, reply.term))

@@ -20,6 +20,7 @@ from milepost_server.http.bodies import json_of
 from milepost_server.http.headers import accepts, caller, checked_name, one
 from milepost_server.http.openapi.documents import (
     CORRUPT_EXAMPLE,
+    PROCESS_EXAMPLE,
     answers,
     json_body,
     json_schema,
@@ -37,12 +38,6 @@ _EXAMPLE = {"session": "flights-driver-1", "ttl": 15.0, "holder": "flights-drive
 MOST_HOLDER_CHARACTERS = 200
 _MOST_CHARACTERS = {"host": 255, "application": 200, "ui": 500}
 _MOST_PID = 2**31 - 1
-_PROCESS_EXAMPLE = {
-    "host": "spark-1",
-    "pid": 4711,
-    "application": "app-20260101115900-0007",
-    "ui": "http://spark-1:4040",
-}
 
 
 class NewProcess(msgspec.Struct, forbid_unknown_fields=True):
@@ -68,7 +63,7 @@ class NewSession(msgspec.Struct, forbid_unknown_fields=True):
     OPEN_SESSION,
     {201: ("Created.", _EXAMPLE), 200: ("It lives already and is renewed.", _EXAMPLE)},
     body=json_body(
-        {**_EXAMPLE, "process": _PROCESS_EXAMPLE},
+        {**_EXAMPLE, "process": PROCESS_EXAMPLE},
         {
             "ttl": seconds(MIN_TTL_SECONDS, MAX_TTL_SECONDS),
             "holder": {"type": "string", "maxLength": MOST_HOLDER_CHARACTERS},
@@ -98,12 +93,13 @@ async def open_session(request: HttpRequest) -> Response:
         raise problem(Code.INVALID_REQUEST, f"holder takes at most {MOST_HOLDER_CHARACTERS} printable characters")
     session = _id_by(one(request, Header.IDEMPOTENCY_KEY)) if body.session is None else body.session
     acting = caller(request, session)
-    process = None if body.process is None else _checked(body.process)
+    process = None if body.process is None else checked_process(body.process)
     reply = await request.operations.sessions.open(acting, body.ttl, body.holder, request.owner, process)
     return json_reply(reply, 201 if reply.answer.created else 200)
 
 
-def _checked(process: NewProcess) -> Process:
+def checked_process(process: NewProcess) -> Process:
+    """Return the description of a process. Raises an ``invalid-request`` problem if a member is not allowed."""
     for name, most in _MOST_CHARACTERS.items():
         value = getattr(process, name)
         if len(value) > most or not value.isprintable():

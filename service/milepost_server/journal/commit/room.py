@@ -19,6 +19,7 @@ from milepost_server.model.history import page_of
 from milepost_server.model.records import Corrupt, Session, encode
 from milepost_server.model.requests.base import Request
 from milepost_server.model.requests.handles import Add, Campaign, CreateUpload, LockAll, LockHandle, Replace
+from milepost_server.model.requests.history import RestoreHistory
 from milepost_server.model.requests.sessions import OpenSession
 from milepost_server.model.requests.trees import (
     CloneTree,
@@ -30,7 +31,17 @@ from milepost_server.model.requests.trees import (
 )
 from milepost_server.rules.decisions import Accepted, Decision, DecisionContext, Refused
 
-GROWING: Final = (Add, Replace, CreateUpload, PutFile, MakeDirectory, RenamePath, CloneTree, MakeSavepoint)
+GROWING: Final = (
+    Add,
+    Replace,
+    CreateUpload,
+    PutFile,
+    MakeDirectory,
+    RenamePath,
+    CloneTree,
+    MakeSavepoint,
+    RestoreHistory,
+)
 """The requests that make the journal permanently larger, and that no client needs in order to make room."""
 
 _PARTS: Final = 32

@@ -5,16 +5,53 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
 from milepost.cli.backup.archive import ArchiveWriter, checked, opened
-from milepost.cli.backup.format import END, HEAD, BadBackup, FileRecord, HandleRecord, SnapshotRecord, StoreRecord
+from milepost.cli.backup.format import (
+    DAMAGED,
+    END,
+    HEAD,
+    BadBackup,
+    FileRecord,
+    HandleRecord,
+    SnapshotRecord,
+    StoreRecord,
+    history_of,
+)
 from milepost.errors import ConnectionFailed, Corrupt
+from milepost.job_types import HistoryEntry
+from milepost.types import Process
 from milepost.wire import Code
 
 LARGE = bytes(range(256)) * 5000
+HISTORY = (
+    HistoryEntry(DAMAGED, page="acts-1", reason="JSON is malformed"),
+    HistoryEntry(
+        "epoch-granted",
+        datetime(2026, 1, 1, 12, 0, 0, 250_000, timezone.utc),
+        42,
+        id="42.0",
+        epoch=7,
+        session="s",
+        holder="Änne",
+        process=Process("spark-1", 4711),
+    ),
+    HistoryEntry(
+        "batch-committed",
+        datetime(2026, 1, 1, 12, 0, 1, 0, timezone.utc),
+        43,
+        epoch=7,
+        batch=0,
+        directory="",
+        replay=True,
+        input_rows=0,
+        since=datetime(2026, 1, 1, 12, 0, 0, 500_000, timezone.utc),
+    ),
+)
 
 
 class Pipe(io.RawIOBase):
@@ -44,10 +81,11 @@ def written() -> bytes:
     empty = archive.add_data(0, [])
     store.snapshots.append(SnapshotRecord(3, "checkpoint", 1, "savepoint"))
     store.files.append(FileRecord("checkpoint/empty", (3, 4), sha256=empty[1], member=empty[0]))
+    store.history += HISTORY
     archive.end_store(store)
     archive.begin_store()
     archive.end_store(StoreRecord("second", damage="of a test"))
-    assert archive.end() == {"stores": 2, "handles": 1, "files": 1, "bytes": len(LARGE), "damaged": 1}
+    assert archive.end() == {"stores": 2, "handles": 1, "files": 1, "bytes": len(LARGE), "damaged": 2}
     return bytes(pipe.written)
 
 
@@ -69,6 +107,32 @@ def test_what_was_written_is_read() -> None:
     assert first.files[0].at == (3, 4)
     assert first.snapshots[0].commit == "checkpoint/commits/1"
     assert list(second.damages()) == ["store second: of a test"]
+    assert tuple(first.history) == HISTORY
+    assert list(first.damages()) == ["history of first: acts-1: JSON is malformed"]
+    assert second.history == [], "as in a backup of a release that saves no histories"
+    assert backup.made.tzinfo is not None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"no JSON",
+        b"[]",
+        b'{"at":"2026-01-01T12:00:00.000Z","revision":1}',
+        b'{"kind":"dropped"}',
+        b'{"kind":"dropped","at":"yesterday","revision":1}',
+        b'{"kind":"dropped","at":"2026-13-01T12:00:00.000Z","revision":1}',
+        b'{"kind":"dropped","at":"2026-01-01T12:00:00.000Z","revision":-1}',
+        b'{"kind":"dropped","at":"2026-01-01T12:00:00.000Z","revision":1,"batch":"7"}',
+        b'{"kind":"dropped","at":"2026-01-01T12:00:00.000Z","revision":1,"process":[]}',
+        b'{"kind":"damaged"}',
+    ],
+)
+def test_a_history_of_another_form_is_refused(line: bytes) -> None:
+    with pytest.raises(BadBackup, match="history"):
+        history_of([line])
+    (later,) = history_of([b'{"kind":"new","at":"2026-01-01T12:00:00Z","revision":1,"added":"by a later release"}'])
+    assert later.kind == "new"
 
 
 def test_one_that_is_cut_short_anywhere_is_told() -> None:
@@ -92,12 +156,12 @@ def test_one_that_is_altered_anywhere_is_told_or_the_same() -> None:
             continue
 
 
-@pytest.mark.parametrize("what", [b'"handles": 1', b'"damaged": 1'])
+@pytest.mark.parametrize("what", [b'"handles": 1', b'"damaged": 2'])
 def test_counts_that_were_altered_are_told(what: bytes) -> None:
     data = written()
     assert data.count(what) == 1
     with pytest.raises(BadBackup, match="altered"):
-        read(data.replace(what, what[:-1] + b"2"))
+        read(data.replace(what, what[:-1] + b"3"))
 
 
 def test_a_newer_version_and_what_is_no_backup_are_told_apart() -> None:

@@ -20,8 +20,10 @@ import milepost
 from milepost import Handle, JobFiles, StateHandleStore, WrittenFile
 from milepost.cli.backup.archive import opened
 from milepost.cli.backup.format import HandleRecord, SnapshotRecord
+from milepost.cli.backup.plan import Planned, Planner
 from milepost.cli.backup.restoring import Restorer
 from milepost.cli.backup.saving import Saver
+from milepost.operations.handles import RESTORE_JOB_HISTORY
 from tests.client.cli.backup.conftest import EPOCHS, LARGE, Job, content_of
 from tests.client.cli.conftest import MAIN, Run, Said, ended, started
 from tests.client.conftest import Service, serving
@@ -42,8 +44,9 @@ def test_what_was_saved_is_there_again_under_an_epoch_above_the_old_one(
     said: Said, saved: Path, job: Job, empty: Service
 ) -> None:
     told = json.loads(said("restore", str(saved), "--url", empty.url, "--json"))
-    assert (told["stores"], told["handles"], told["skipped"]) == (2, 4, 0)
+    assert (told["stores"], told["handles"], told["histories"], told["skipped"]) == (2, 4, 1, 0)
     with milepost.Client(empty.url) as client:
+        check_history(client, job, job.name)
         store = client.store(job.name)
         epoch = store.current_epoch()
         assert (epoch.epoch, epoch.session) == (EPOCHS + 1, None)
@@ -68,6 +71,77 @@ def test_what_was_saved_is_there_again_under_an_epoch_above_the_old_one(
     assert content_of(empty.url, job.name, f".snapshot/@{kept.snapshots[-1].revision}") == job.files
     with httpx.Client(base_url=empty.url, timeout=60.0) as http:
         assert "empty" in Tree(http, job.name).names("checkpoint")
+
+
+def check_history(client: milepost.Client, job: Job, name: str) -> None:
+    """The entries that were saved come first, and those of the restore after them; each has its place once."""
+    with milepost.Client(job.service.url) as original:
+        before = list(original.job_history(job.name))[::-1]
+    found = list(client.job_history(name))[::-1]
+    restored = [entry for entry in found if entry.restored]
+    saved = before[: len(restored)]  # the backup was made later than the job, and may have more entries since
+    of_its_service: Any = {"id": None, "revision": None, "snapshot": None, "previous": None, "restored": False}
+    assert [replace(entry, **of_its_service) for entry in restored] == [
+        replace(entry, **of_its_service) for entry in saved
+    ]
+    assert {entry.batch for entry in restored} >= {0, 1, 2}
+    assert {entry.snapshot for entry in restored} == {None}
+    said, *since = found[len(restored) :]
+    assert (said.kind, said.entries, said.source) == ("history-restored", len(restored), job.name)
+    assert [(entry.kind, entry.epoch) for entry in since if entry.kind != "savepoint-made"] == [
+        ("epoch-granted", EPOCHS + 1),
+        ("epoch-ended", EPOCHS + 1),
+    ], "what the restore writes is no batch of the job"
+    told = []
+    for entry in client.job_events(name, after="0", timeout=60.0):
+        told.append(entry)
+        if entry.id == found[-1].id:
+            break
+    assert told == found
+
+
+def test_a_history_is_never_replaced_and_never_in_the_way(
+    run: Run, saved: Path, job: Job, empty: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither one that is there before or after the plan, nor a service that does not take it, stops the restore."""
+    with milepost.Client(empty.url) as client, client.session() as session:
+        session.store(job.name).campaign()
+        session.store(job.name).resign()
+        store, planned = session.store("later"), Planner.plan
+
+        def late(self: Planner, *arguments: Any) -> Planned:
+            found = planned(self, *arguments)
+            if not store.current_epoch().epoch:
+                store.campaign()  # after the plan
+                store.resign()
+            return found
+
+        restoring = ("restore", str(saved), "--url", empty.url, "--store", job.name)
+        ends = [run(*restoring)]
+        with monkeypatch.context() as patched:
+            patched.setattr(Planner, "plan", late)
+            ends.append(run(*restoring, "--rename", f"{job.name}=later"))
+        assert [end.returncode for end in ends] == [0, 0], ends
+        left = f"the history of {job.name} is left as it is there\n"
+        assert ends[0].stderr.decode() == left
+        assert ends[1].stderr.startswith(b"the history of later is left as it is there: already-exists")
+        for name in (job.name, "later"):
+            assert not [entry for entry in client.job_history(name) if entry.restored]
+            assert client.store(name).read("latest") == b"state of " + job.name.encode()
+
+    unknown: Any = [{"kind": "unheard-of", "at": "2026-01-01T00:00:00.000Z"}]
+    for part, made_up, status, text in (
+        ("RESTORE_JOB_HISTORY", replace(RESTORE_JOB_HISTORY, method="PUT"), 0, b"not-supported"),
+        ("restorable", lambda _: unknown, 1, b"'unheard-of'"),
+    ):
+        target = f"{job.name}-{status}"
+        with monkeypatch.context() as patched:
+            patched.setattr(f"milepost.core.store.{part}", made_up)
+            end = run(*restoring, "--rename", f"{job.name}={target}")
+        assert end.returncode == status, end
+        assert end.stderr.startswith(f"the history of {target} is not restored: ".encode())
+        assert text in end.stderr
+        assert content_of(empty.url, target) == job.files
 
 
 def test_a_backup_leaves_nothing_behind_and_only_its_owner_may_read_it(saved: Path, job: Job) -> None:
@@ -281,6 +355,10 @@ def test_a_restore_that_was_interrupted_goes_on(
     monkeypatch.setenv("MILEPOST_URL", empty.url)
     told = json.loads(said("restore", str(saved), "--skip-existing", "--json"))
     assert 0 < told["files"] < len(job.files) + len(job.kept)
+    assert told["histories"] == 0
+    with milepost.Client(empty.url) as client:
+        kinds = [entry.kind for entry in client.job_history(job.name) if not entry.restored]
+        assert kinds.count("history-restored") == 1, "a history is restored once"
     assert content_of(empty.url, job.name) == job.files
     assert content_of(empty.url, job.name, ".snapshot/savepoint") == job.kept
 
@@ -333,6 +411,7 @@ def test_a_store_gets_another_name(said: Said, run: Run, saved: Path, job: Job, 
     said("restore", str(saved), "--url", empty.url, "--store", job.name, "--rename", f"{job.name}=other")
     assert content_of(empty.url, "other") == job.files
     with milepost.Client(empty.url) as client:
+        check_history(client, job, "other")
         assert [store.store for store in client.stores()] == ["other"]
     for wrong in (["--rename", "no-equals-sign"], ["--rename", "=x"]):
         assert run("restore", str(saved), "--url", empty.url, *wrong).returncode == 2
