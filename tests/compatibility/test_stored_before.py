@@ -20,6 +20,21 @@ EACH = pytest.mark.parametrize(
     ],
 )
 
+ENTRIES = 300
+LARGEST = {
+    "saved": (AT := "2026-01-01T00:00:00.000Z"),
+    "source": "flights",
+    "entries": [
+        entry
+        for batch in range(ENTRIES)
+        for entry in (
+            {"kind": "stop-requested", "at": AT, "holder": "x" * 200, "reason": "x" * 200, "by": "x" * 400},
+            {"kind": "batch-committed", "at": AT, "batch": batch, "directory": "x" * 500},
+        )
+    ],
+}
+"""A history of a job that had none yet, larger than one commit may be: each pointer store takes what is left of it."""
+
 
 @EACH
 def test_what_was_stored_is_served_as_it_was_and_goes_on(
@@ -43,6 +58,10 @@ def test_what_was_stored_is_served_as_it_was_and_goes_on(
         assert here.http.get(f"{path}/state").content == b"third"
         fenced = here.http.delete(path, headers={**headers, "Milepost-Epoch": "1"})
         assert fenced.json()["type"] == "urn:milepost:fenced"
+        job = here.http.post("/v1/jobs/cleared/history", json=LARGEST, headers={"Milepost-Session": "b"})
+        assert job.status_code == 200, job.text
+        said, newest = here.http.get("/v1/jobs/cleared/history", params={"limit": 2}).json()["entries"]
+        assert (said["entries"], newest["batch"]) == (job.json()["entered"], ENTRIES - 1)
         held = here.http.post("/v1/stores/flights/epoch", json={}, headers={"Milepost-Session": "a"})
         assert held.json()["type"] == "urn:milepost:held"
         mine = {"Milepost-Session": "a"}

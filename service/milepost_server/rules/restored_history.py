@@ -39,9 +39,9 @@ from milepost_server.rules import replays
 from milepost_server.rules.answers import epoch_holder
 from milepost_server.rules.decisions import Answer, Decision, DecisionContext, Handlers, Refused
 
-MOST_LOG_BYTES: Final = 96 * 1024
-"""The most bytes of entries that are restored into each of the two logs. With the record of the store, they fit into
-one commit of every pointer store, of which the smallest has 256 KiB.
+MOST_BYTES: Final = 192 * 1024
+"""The most bytes of entries that are restored, half of them batches. With the record of the store, they fit into one
+commit of every pointer store, of which the smallest has 256 KiB.
 """
 
 _ENCODER: Final = msgspec.json.Encoder()
@@ -78,8 +78,10 @@ def restore_history(view: View, request: RestoreHistory, context: DecisionContex
         replace(entry, revision=context.revision, number=number, restored=True)
         for number, entry in enumerate(request.entries)
     ]
-    batches = _pages(BATCHES, _newest(placed, BATCHES), reached=_reached(placed))
-    acts = _pages(ACTS, [*_newest(placed, ACTS), said], led=_led(placed))
+    kept = _newest(placed, BATCHES, MOST_BYTES // 2)
+    batches = _pages(BATCHES, kept, reached=_reached(placed))
+    kept = _newest(placed, ACTS, MOST_BYTES - sum(map(_size, kept)))
+    acts = _pages(ACTS, [*kept, said], led=_led(placed))
     entered = sum(len(page.entries) for page in (*acts, *batches)) - 1
     acts[-1] = replace(acts[-1], entries=(*acts[-1].entries[:-1], replace(said, entries=entered)))
     changes: dict[str, Stored | None] = {f"{page_keys(store.name)}{page.name}": page for page in (*acts, *batches)}
@@ -112,10 +114,9 @@ def _wrong(entries: Sequence[HistoryEntry], granted: int) -> str:
     return ""
 
 
-def _newest(entries: Sequence[HistoryEntry], log: str) -> list[HistoryEntry]:
-    """Return the entries of a log, the oldest first: the newest that fit into its bytes."""
+def _newest(entries: Sequence[HistoryEntry], log: str, left: int) -> list[HistoryEntry]:
+    """Return the entries of a log, the oldest first: the newest that fit into ``left`` bytes."""
     found: list[HistoryEntry] = []
-    left = MOST_LOG_BYTES
     for entry in reversed(entries):
         if (entry.kind == BATCH_COMMITTED) is (log == BATCHES):
             left -= _size(entry)

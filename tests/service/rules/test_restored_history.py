@@ -24,7 +24,7 @@ from milepost_server.model.requests.history import RestoreHistory
 from milepost_server.model.requests.sessions import EndSession, OpenSession
 from milepost_server.model.requests.trees import PutFile
 from milepost_server.rules.job_events import events_after
-from milepost_server.rules.restored_history import MOST_LOG_BYTES
+from milepost_server.rules.restored_history import MOST_BYTES
 from tests.service.rules.bench import STORE, retried
 from tests.service.rules.history import entries_of, pages_of
 from tests.service.rules.test_history import Jobs
@@ -183,7 +183,7 @@ def test_a_restored_history_is_bounded_and_fits_into_one_commit(jobs: Restored, 
     saved = [each for number in range(490) for each in (asks, batch(number, directory=directory))]
     accepted = jobs.accepted(jobs.request(GRANTED, *saved))
     encoded = {key: encode(key, page) for key, page in accepted.changes.items() if page and page_of(key)}
-    assert sum(len(page) for page in encoded.values()) < 2 * MOST_LOG_BYTES + 16 * 1024 < SMALLEST_COMMIT
+    assert sum(len(page) for page in encoded.values()) < MOST_BYTES + 16 * 1024 < SMALLEST_COMMIT
     for log in (ACTS, BATCHES):
         assert len(pages_of(jobs.view, STORE, log)) <= MOST_PAGES[log]
     assert accepted.answer.body["entered"] == sum(len(entries_of(jobs.view, STORE, log)) for log in (ACTS, BATCHES)) - 1

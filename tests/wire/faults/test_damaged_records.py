@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
+from milepost.cli.backup.archive import opened
 from testbed.server import ALL_AS_BLOBS, ServerProcess
+from tests.client.cli.conftest import ended, started
 from tests.wire.support.api import Api, connect, problem
 from tests.wire.support.damage import damage_record, name_blob
 from tests.wire.support.shapes import example_of, same_shape
@@ -73,7 +77,7 @@ def test_lock_all_reports_them_beside_the_others(damaged: Damaged) -> None:
     assert all(entry.keys() == {"name", "reason"} and entry["reason"] for entry in response.json()["corrupt"])
 
 
-def test_a_page_of_a_history_hides_no_other(damaged: Damaged) -> None:
+def test_a_page_of_a_history_hides_no_other(damaged: Damaged, tmp_path: Path) -> None:
     http = damaged.handles.http
     told = http.get("/v1/jobs/job/history").json()
     assert [entry["kind"] for entry in told["entries"]] == ["epoch-granted"]
@@ -82,6 +86,15 @@ def test_a_page_of_a_history_hides_no_other(damaged: Damaged) -> None:
     example = example_of(page, "GET", "/v1/jobs/{store}/history", 200)["corrupt"]
     same_shape(example, told["corrupt"], "corrupt")
     assert http.get("/v1/jobs/job").json()["damaged"] == 1
+    path = tmp_path / "backup.tar"
+    end = ended(started(str(http.base_url), "backup", str(path), "--store", "job"))
+    assert end.returncode == 1
+    (line,) = (line for line in end.stderr.decode().splitlines() if "history" in line)
+    assert line.startswith("not saved: history of job: batches-1: ")
+    with opened(path, io.BytesIO(), lambda _: None) as backup:
+        (record,) = backup.stores()
+    kinds = [entry.kind for entry in record.history]
+    assert (kinds[0], kinds.count("damaged")) == ("epoch-granted", 1), "what can be read is saved"
 
 
 def test_the_lists_of_stores_and_of_sessions_tell_of_them(damaged: Damaged) -> None:

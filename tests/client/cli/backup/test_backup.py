@@ -339,7 +339,7 @@ def test_files_of_a_job_that_went_on_are_never_written_over(
 def test_a_restore_that_was_interrupted_goes_on(
     run: Run, said: Said, saved: Path, job: Job, empty: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It breaks off inside of the tree; a real interruption cannot be had at a chosen file."""
+    """It breaks off before the epoch, and then inside of the tree, which no real fault can be made to hit."""
     write, puts = JobFiles.write, 0
 
     def breaking(self: JobFiles, *arguments: Any, **named: Any) -> WrittenFile:
@@ -349,9 +349,15 @@ def test_a_restore_that_was_interrupted_goes_on(
             raise milepost.ConnectionFailed("cut")
         return write(self, *arguments, **named)
 
-    monkeypatch.setattr(JobFiles, "write", breaking)
-    assert run("restore", str(saved), "--url", empty.url).returncode == 3
-    monkeypatch.undo()
+    def cut(*_: Any, **__: Any) -> Any:
+        raise milepost.ConnectionFailed("cut")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StateHandleStore, "campaign", cut)  # behind the history, before the epoch
+        assert run("restore", str(saved), "--url", empty.url).returncode == 3
+    with monkeypatch.context() as patched:
+        patched.setattr(JobFiles, "write", breaking)
+        assert run("restore", str(saved), "--url", empty.url).returncode == 3
     monkeypatch.setenv("MILEPOST_URL", empty.url)
     told = json.loads(said("restore", str(saved), "--skip-existing", "--json"))
     assert 0 < told["files"] < len(job.files) + len(job.kept)
