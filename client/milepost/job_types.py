@@ -194,7 +194,8 @@ class HistoryEntry:
       ``batch``.
     - ``history-restored``: the ``entries`` entries before this one, which are ``restored``, come from a backup of the
       job ``source`` that was made at the time ``since``. They happened in the service that was saved, at their times
-      and under its epochs, and name none of its snapshots.
+      and under its epochs, and name none of its snapshots. ``entries`` is None if the restore went on after an
+      interruption.
     - ``damaged``: the stored page ``page`` of the history cannot be read, for the reason ``reason``, and its entries
       are missing. Such an entry has neither ``at`` nor ``revision``.
     - ``missed``: `Client.job_events` could not tell what happened here, since the service no longer keeps it;

@@ -224,12 +224,12 @@ class StateHandleStore(NotPicklable):
     ) -> int:
         """Restore the history of the job from a backup that was made at the time ``saved``: ``entries``, the oldest
         first, as `Client.job_history` returned them of the job ``source``. Return how many entries were entered; the
-        oldest are left out if there are too many.
+        oldest are left out if there are too many. If they were restored before, from the same backup, this is 0.
 
         The entries keep their times, epochs and holders, are marked as restored, and name no snapshots. Raises
-        `AlreadyExists` if the job has a history, `EpochHeld` if a driver leads it, `InvalidRequest` if the service
-        would never have entered these entries, for example of epochs that it may still grant, and `NotSupported` if it
-        is of a release that restores no histories.
+        `AlreadyExists` if the job has another history, `EpochHeld` if a driver leads it, `InvalidRequest` if the
+        service would never have entered these entries, for example of epochs that it may still grant, and
+        `NotSupported` if it is of a release that restores no histories.
         """
         return self._driver.run(self._operations.restore_history(entries, saved, source, timeout))
 

@@ -127,7 +127,7 @@ def test_a_job_has_a_history(client: Any, name: str) -> None:
         asked = milepost.HistoryEntry("stop-requested", at=saved, revision=7, holder="anna", reason="release")
         assert again.restore_history([asked], saved, name) == 1
         with pytest.raises(milepost.AlreadyExists):
-            again.restore_history([asked], saved, name)
+            again.restore_history([asked], saved, "other")
     said, restored = client.job_history(f"{name}-again")
     assert (said.kind, said.since, said.source, said.entries) == ("history-restored", saved, name, 1)
     assert (restored.at, restored.holder, restored.restored, said.restored) == (saved, "anna", True, False)

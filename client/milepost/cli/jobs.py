@@ -311,7 +311,8 @@ def _detail(entry: HistoryEntry) -> str | None:
         case "cloned":
             return f"{entry.files} files of {entry.source}"
         case "history-restored":
-            return f"the {entry.entries} entries before, from the backup of {entry.source} of {_text(entry.since)}"
+            what = f"the {entry.entries} entries before" if entry.entries else "goes on after an interruption"
+            return f"{what}, from the backup of {entry.source} of {_text(entry.since)}"
         case "dropped":
             return None if entry.batch is None else f"at batch {entry.batch}"
         case "damaged":

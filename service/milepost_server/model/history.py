@@ -115,7 +115,7 @@ class HistoryEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     An entry that was ``restored`` from a backup happened in the service that was saved, at the time ``at`` and under
     the epochs of that time. Only its revision and number are of this service, so it names no snapshots. The restore has
     an entry after these: ``entries`` is how many there are, ``source`` the name of the job in the backup, and ``since``
-    the time at which that was made.
+    the time at which that was made. A restore that goes on after an interruption has such an entry without ``entries``.
     """
 
     at: str

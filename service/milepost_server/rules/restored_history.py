@@ -31,11 +31,12 @@ from milepost_server.model.history import (
     HistoryEntry,
     HistoryPage,
     Reached,
+    page_key,
     page_keys,
 )
 from milepost_server.model.records import Session, Stored
 from milepost_server.model.requests.history import RestoreHistory
-from milepost_server.rules import replays
+from milepost_server.rules import history, replays
 from milepost_server.rules.answers import epoch_holder
 from milepost_server.rules.decisions import Answer, Decision, DecisionContext, Handlers, Refused
 
@@ -50,9 +51,14 @@ _ENCODER: Final = msgspec.json.Encoder()
 def restore_history(view: View, request: RestoreHistory, context: DecisionContext) -> Decision:
     """Enter the saved entries, and after them that they were restored. Each gets its place among the events of the job
     by this commit, and keeps its time, epoch and holder.
+
+    A restore of the same backup that goes on after an interruption enters only that, so that its session is known.
     """
     store = view.store_or_new(request.store_name)
     if any(view.history_pages(store.name, log) for log in (ACTS, BATCHES)):
+        if _is_continued(view, request):
+            goes_on = history.act(view, request, HISTORY_RESTORED, context, since=request.saved, source=request.source)
+            return replays.accepted(store, request, context, Answer({"entered": 0}), changes=goes_on)
         return Refused(Code.ALREADY_EXISTS, f"{store.name!r} has a history already, which is never replaced")
     holder = epoch_holder(view, store)
     if holder is not None:
@@ -86,6 +92,25 @@ def restore_history(view: View, request: RestoreHistory, context: DecisionContex
     acts[-1] = replace(acts[-1], entries=(*acts[-1].entries[:-1], replace(said, entries=entered)))
     changes: dict[str, Stored | None] = {f"{page_keys(store.name)}{page.name}": page for page in (*acts, *batches)}
     return replays.accepted(store, request, context, Answer({"entered": entered}), changes=changes)
+
+
+def _is_continued(view: View, request: RestoreHistory) -> bool:
+    """Return whether the history was restored from this very backup, and the job has committed no batch since."""
+    acts, batches = (_newest_page(view, request.store_name, log) for log in (ACTS, BATCHES))
+    if acts is None or (batches is not None and not batches.entries[-1].restored):
+        return False
+    return any(
+        entry.kind == HISTORY_RESTORED
+        and not entry.restored
+        and (entry.since, entry.source) == (request.saved, request.source)
+        for entry in acts.entries
+    )
+
+
+def _newest_page(view: View, store: str, log: str) -> HistoryPage | None:
+    numbers = view.history_pages(store, log)
+    page = view.get(page_key(store, log, numbers[-1])) if numbers else None
+    return page if isinstance(page, HistoryPage) else None
 
 
 def _wrong(entries: Sequence[HistoryEntry], granted: int) -> str:

@@ -122,6 +122,25 @@ def test_files_that_the_restore_writes_are_no_new_batches(jobs: Restored) -> Non
     assert jobs.told(BATCHES, "batch", "replay")[2:] == [(1, True), (2, False)], "it is another session"
 
 
+def test_a_restore_that_goes_on_is_known_and_enters_no_batches_either(jobs: Restored) -> None:
+    """The first one was killed, and its session may still hold the epoch."""
+    saved = (GRANTED, batch(0), ENDED)
+    jobs.done(jobs.request(*saved))
+    jobs.write(0, jobs.lead("restore"))
+    assert jobs.done(jobs.request(*saved, session="b")) == {"entered": 0}
+    assert (
+        jobs.code(replace(jobs.request(*saved, session="b"), saved="2026-01-02T00:00:00.000Z")) is Code.ALREADY_EXISTS
+    )
+    jobs.done(EndSession(Attempt("restore")))
+    jobs.write(0, jobs.lead("b"))
+    assert jobs.told(BATCHES, "batch") == [(0,)]
+    restored = [entry for entry in entries_of(jobs.view, STORE, ACTS) if entry.kind == "history-restored"]
+    assert [(entry.session, entry.entries) for entry in restored] == [("restore", 3), ("b", 0)]
+    jobs.done(EndSession(Attempt("b")))
+    jobs.write(1, jobs.lead("a"))
+    assert jobs.code(jobs.request(*saved, session="a")) is Code.ALREADY_EXISTS, "the job has gone on"
+
+
 def test_a_history_is_restored_only_where_there_is_none(jobs: Restored) -> None:
     before = jobs.request(GRANTED)
     jobs.lead("a")
@@ -130,9 +149,6 @@ def test_a_history_is_restored_only_where_there_is_none(jobs: Restored) -> None:
         damaged = Restored()
         damaged.put(f"stores/{STORE}/history/{log}-4", Corrupt(f"{log}-4", "damaged"))
         assert damaged.code(before) is Code.ALREADY_EXISTS
-    twice = Restored()
-    twice.done(before)
-    assert twice.code(before) is Code.ALREADY_EXISTS
     led = Restored()
     led.lead("a")
     led.put(f"stores/{STORE}/history/{ACTS}-1", None)  # as a release without histories grants it

@@ -50,7 +50,7 @@ def restore(api: Api, *entries: Any, **members: Any) -> Any:
 def test_a_history_is_restored_once_and_shown_as_restored(api: Api) -> None:
     batch = {"kind": "batch-committed", "at": AT, "batch": 7, "directory": "checkpoint", "input_rows": 5}
     assert restore(api, ASKED, batch).json() == {"entered": 2}
-    problem(restore(api, ASKED, batch), 409, "already-exists")
+    problem(restore(api, ASKED, batch, saved="2026-01-02T00:00:00.000Z"), 409, "already-exists")
     path = f"/v1/jobs/{api.store}/history"
     said, *restored = api.http.get(path).json()["entries"]
     assert said.items() >= {"kind": "history-restored", "since": AT, "source": "other", "entries": 2}.items()

@@ -42,6 +42,8 @@ class Planned:
     snapshots: list[SnapshotRecord] = field(default_factory=list)
     changed: dict[str, bytes] = field(default_factory=dict)
     history: list[HistoryEntry] = field(default_factory=list)
+    has_history: bool = False
+    """Whether an earlier restore of the same backup has restored the history; this one then goes on."""
     skipped: int = 0
     granted: int = 0
     there: dict[str, str] = field(default_factory=dict)
@@ -136,16 +138,17 @@ class Planner:
                 planned.skipped += 1
 
     def _plan_history(self, planned: Planned) -> None:
-        """Plan to restore the history, if the store has none there. One that an earlier restore of the same backup has
-        written needs no note.
+        """Plan to restore the history, if the store has none there, or only the one that an earlier restore of the same
+        backup has restored.
         """
         entries = [entry for entry in planned.record.history if entry.kind != DAMAGED]
         if not entries:
             return
         there = history_in(self._client, planned.target) if planned.target in self._there else []
-        if not there:
+        planned.has_history = (self._backup.made, planned.record.name) in {(each.since, each.source) for each in there}
+        if not there or planned.has_history:
             planned.history = entries
-        elif (self._backup.made, planned.record.name) not in {(entry.since, entry.source) for entry in there}:
+        else:
             self.notes.append(f"the history of {planned.target} is left as it is there")
 
     def _plan_files(self, planned: Planned) -> None:

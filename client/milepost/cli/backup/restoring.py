@@ -69,7 +69,7 @@ class Restorer:
         store = self._session.store(planned.target)
         self.done.stores += 1
         self.done.skipped += planned.skipped
-        if planned.history:
+        if planned.history and not (planned.has_history and planned.done):
             self._restore_history(store, planned)
         if planned.done:
             return
@@ -95,10 +95,11 @@ class Restorer:
         history only reports, so the restore goes on without it.
         """
         try:
-            store.restore_history(planned.history, self._backup.made, planned.record.name)
-            self.done.histories += 1
+            if store.restore_history(planned.history, self._backup.made, planned.record.name):
+                self.done.histories += 1
         except (AlreadyExists, EpochHeld) as error:
-            self.notes.append(f"the history of {planned.target} is left as it is there: {error}")
+            if not planned.has_history:
+                self.notes.append(f"the history of {planned.target} is left as it is there: {error}")
         except NotSupported as error:
             self.notes.append(f"the history of {planned.target} is not restored: {error}")
         except (InvalidRequest, InvalidName, TooLarge) as error:

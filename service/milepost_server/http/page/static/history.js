@@ -142,6 +142,7 @@ function entryLine({ entry, leaderless }, now) {
       return ["savepoint", [make("strong", {}, "Rescaled"), ` ${among}${by}`], `Spark committed it as batch ${entry.batch}, without input.`];
     }
     case "history-restored":
+      if (entry.entries === undefined) return ["other", ["The restore went on", by], null];
       return ["restored", [make("strong", {}, "History restored"), by], `The ${count(entry.entries, "entry", "entries")} before, from a backup of ${entry.source} made ${moment(Date.parse(entry.since), now)}.`];
     case "dropped":
       return ["lost", [make("strong", {}, "Dropped"), by], null];
