@@ -4,8 +4,9 @@
 
 One embedded server has its blobs on SeaweedFS, behind a proxy that counts requests. Two jobs differ in the size of
 their state alone. In each round both make and drop a savepoint, in another order each time, and the large job commits a
-batch alone and a batch while another client makes and drops savepoints of it. Told are ratios of medians within this
-run, so that the machine's speed is in none of them, and the requests that reached the blob store meanwhile.
+batch alone and a batch while another client makes and drops a savepoint of it; a batch writes a file of state for each
+of 20 partitions. Told are ratios of medians within this run, so that the machine's speed is in none of them, and the
+requests that reached the blob store for savepoints.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from testbed.server import ServerProcess
 
 _BUCKET = "savepoints"
 _FILE_BYTES = 5_000_000
+_PARTITIONS = 20
 _MEMORY = Path("/dev/shm")
 
 
@@ -44,8 +46,10 @@ def fill(store: StateHandleStore, megabytes: float) -> None:
 
 
 def commit(store: StateHandleStore, batch: int) -> None:
-    """Commit a batch: the files that Spark writes for it, without new state."""
+    """Commit a batch: the files that Spark writes for it, with a small file of state for each partition."""
     store.files.write(f"checkpoint/offsets/{batch}", b"v1")
+    for partition in range(_PARTITIONS):
+        store.files.write(f"checkpoint/state/0/{partition}/{batch + 1}.delta", b"v1")
     store.files.write(f"checkpoint/commits/{batch}", b"v1")
 
 
@@ -63,21 +67,13 @@ def timed(act: Callable[[], None]) -> float:
 
 
 @contextmanager
-def keeping(store: StateHandleStore) -> Iterator[list[int]]:
-    """Make and drop savepoints of a job again and again while the block runs; the list has an entry for each."""
-    over, made = threading.Event(), list[int]()
-
-    def work() -> None:
-        while not over.is_set():
-            keep(store, f"beside-{len(made)}")
-            made.append(1)
-
-    thread = threading.Thread(target=work)
+def keeping(store: StateHandleStore) -> Iterator[None]:
+    """Make and drop a savepoint of a job while the block runs."""
+    thread = threading.Thread(target=keep, args=(store, "beside"))
     thread.start()
     try:
-        yield made
+        yield
     finally:
-        over.set()
         thread.join()
 
 
@@ -107,25 +103,24 @@ def main() -> int:
         took: dict[str, list[float]] = {"small": [], "large": [], "alone": [], "beside": []}
         counting.taken()
         requests: list[str] = []
-        beside = 0
         for number in range(given.rounds):
             for name in sorted(jobs, reverse=number % 2 == 0):
                 took[name].append(timed(partial(keep, jobs[name], f"kept-{number}")))
             requests += counting.taken()[1]
             took["alone"].append(timed(partial(commit, jobs["large"], 2 * number + 1)))
-            with keeping(other) as made:
+            with keeping(other):
                 took["beside"].append(timed(partial(commit, jobs["large"], 2 * number + 2)))
-            beside += len(made)
             counting.taken()
         middle = {name: statistics.median(each) for name, each in took.items()}
-        print(f"{given.megabytes:g} MB of state, {given.rounds} rounds, {beside} savepoints beside batches")
+        print(f"{given.megabytes:g} MB of state, {given.rounds} rounds")
         print(
             f"a savepoint, made and dropped: {middle['large']:.1f} ms; "
             f"{middle['large'] / middle['small']:.2f} times that of a job with 10 kB"
         )
         print(f"requests at the blob store for {2 * given.rounds} savepoints: {len(requests)}")
         print(
-            f"a batch while another client makes savepoints: {middle['beside'] / middle['alone']:.2f} times one alone "
+            f"a batch of {_PARTITIONS} partitions while another client makes and drops a savepoint: "
+            f"{middle['beside'] / middle['alone']:.2f} times one alone "
             f"({middle['alone']:.1f} ms)"
         )
         return 1 if requests else 0
