@@ -272,6 +272,18 @@ bench-seeks: $(ready) ## What queries on one large Parquet file take from S3, as
 bench-savepoints: $(ready) ## What a savepoint of 300 MB of state costs: requests at S3, time, and the batches beside it, as ratios
 	@$(python) -m benchmarks.savepoints $(ARGS)
 
+.PHONY: bench-capacity
+bench-capacity: $(ready) ## What a batch, a checkpoint file and each request of one costs the leader (ARGS="--only instructions" for a minute)
+	@$(with_java) $(python) -m benchmarks.capacity $(ARGS)
+
+.PHONY: bench-handovers
+bench-handovers: $(ready) ## How long a job is without a driver in a hand-over, against its batches
+	@$(with_java) $(python) -m benchmarks.handovers $(ARGS)
+
+.PHONY: bench-console
+bench-console: $(ready) ## How long the console takes to show 100 jobs with 100,000 handles, against one job
+	@$(python) -m benchmarks.console $(ARGS)
+
 .PHONY: bench-failover
 bench-failover: $(ready) ## Kill, stop and pause leaders, 20 rounds of each, and print how long writes waited
 	@$(with_java) $(python) -m benchmarks.failover $(ARGS)

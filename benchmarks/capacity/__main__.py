@@ -1,0 +1,154 @@
+"""What the work of Spark's jobs costs the server in processor time, which other processes of the machine hardly change.
+
+    python -m benchmarks.capacity [--only batches replicas requests files calls instructions] [--partitions 4 64 200]
+                                  [--batches 12] [--jobs 1 8 32] [--seconds 8] [--clients 2 32] [--profile FILE]
+
+Real queries, embedded and on three replicas over ZooKeeper and S3; each request of a checkpoint file by itself; whole
+files of many jobs at once; and calls of handles. With all checks and the access log, without TLS. Told is a table for
+docs/capacity.md, with the commit of the tree that was measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import uvloop
+
+from benchmarks import rest
+from benchmarks.capacity import batches, instructions
+from benchmarks.capacity.files import STEPS, Tree, files, sending
+from benchmarks.load import Next, run
+from benchmarks.rest import Figures, Service, measured, processor_seconds, served
+from testbed.replicated import ReplicatedTestbed
+from testbed.server import ROOT, ServerProcess
+
+_MOST_REQUESTS = 20_000
+_START_SECONDS = 300.0
+_CALLS = ("lock", "add", "replace", "get")
+
+Row = tuple[str, str]
+
+
+def of_batches(given: argparse.Namespace) -> Iterator[Row]:
+    """Tell what a batch costs an embedded server."""
+    spark = batches.spark_session()
+    with tempfile.TemporaryDirectory() as directory, served(Path(directory), given) as server:
+        for partitions in given.partitions:
+            told = batches.measured(spark, [server], partitions, given.batches)
+            yield f"batch, {partitions} partitions, embedded", _batch(told)
+
+
+def of_replicas(given: argparse.Namespace) -> Iterator[Row]:
+    """Tell what a batch costs three replicas over ZooKeeper and S3."""
+    spark = batches.spark_session()
+    with tempfile.TemporaryDirectory() as directory, ReplicatedTestbed(Path(directory)) as testbed:
+        testbed.start(_START_SECONDS)
+        leader = testbed.leader()
+        servers = [leader, *(each for each in testbed.replicas if each is not leader)]
+        for partitions in given.partitions:
+            told = batches.measured(spark, servers, partitions, given.batches)
+            yield f"batch, {partitions} partitions, leader of three replicas", _batch(told)
+
+
+def of_requests(given: argparse.Namespace) -> Iterator[Row]:
+    """Tell what each request of a file costs, by the number of connections."""
+    for clients in given.clients:
+        with tempfile.TemporaryDirectory() as directory, served(Path(directory), given) as server:
+            tree, left = Tree.led(server.url, "requests"), _MOST_REQUESTS
+            for name, step in STEPS.items():
+                told = measured(server, [sending(step(tree)) for _ in range(clients)], given.seconds, left)
+                # A request that takes what the one before left must not run out of it, and the last answer of each
+                # connection leaves nothing.
+                left = told.load.count - 2 * clients if name in ("CREATE", "PUT 300 B") else _MOST_REQUESTS
+                yield f"{name}, {clients} connections", _request(told)
+
+
+def of_files(given: argparse.Namespace) -> Iterator[Row]:
+    """Tell how many whole files a server takes from many jobs, and what a file costs it."""
+    for jobs in given.jobs:
+        with tempfile.TemporaryDirectory() as directory, served(Path(directory), given) as server:
+            done: list[int] = []
+            clients = [sending(files(Tree.led(server.url, f"job-{number}"), done)) for number in range(jobs)]
+            before = processor_seconds(server.pid)
+            elapsed = _load(server, clients, given.seconds)
+            cost = (processor_seconds(server.pid) - before) / len(done)
+            yield f"files of {jobs} jobs", f"{len(done) / elapsed:,.0f}/s, {1000 * cost:.2f} ms"
+
+
+def of_calls(given: argparse.Namespace) -> Iterator[Row]:
+    """Tell what calls of handles cost; `benchmarks.rest` compares them with one another."""
+    given.keys = False
+    with tempfile.TemporaryDirectory() as directory, served(Path(directory), given) as server:
+        service = Service(server.url, keyed=False)
+        service.set_up("calls", max(given.clients))
+        for name in _CALLS:
+            clients = [rest.WORKLOADS[name](service, number) for number in range(max(given.clients))]
+            yield (
+                f"{name}, {max(given.clients)} connections",
+                _request(measured(server, clients, given.seconds, _MOST_REQUESTS * 5)),
+            )
+
+
+def of_instructions(_given: argparse.Namespace) -> Iterator[Row]:
+    """Tell how many instructions a request takes, where the machine can count them."""
+    if not instructions.can_count():
+        yield "instructions", "not counted: this machine has no valgrind"
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        for name, thousands in instructions.counted(Path(directory)).items():
+            yield f"instructions of {name}", f"{thousands:,.0f} thousand"
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {
+    "batches": of_batches,
+    "replicas": of_replicas,
+    "requests": of_requests,
+    "files": of_files,
+    "calls": of_calls,
+    "instructions": of_instructions,
+}
+
+
+def _batch(told: batches.Batches) -> str:
+    first, *others = (f"{milliseconds:.0f} ms" for milliseconds in told.milliseconds)
+    beside = f" (the others {', '.join(others)})" if others else ""
+    return f"{first}{beside}; {told.requests:.0f} requests, {told.commits:.0f} commits"
+
+
+def _request(told: Figures) -> str:
+    return f"{1000 * told.server:.3f} ms; {told.load.rate:,.0f}/s"
+
+
+def _load(server: ServerProcess, clients: list[Next], seconds: float) -> float:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(run(server.url, clients, seconds=seconds, requests=10**9)).elapsed
+
+
+def main() -> None:
+    """Measure, and print the table."""
+    flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    flags.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
+    flags.add_argument("--partitions", nargs="+", type=int, default=[4, 64, 200])
+    flags.add_argument("--batches", type=int, default=12, help="of each query, after the first few")
+    flags.add_argument("--jobs", nargs="+", type=int, default=[1, 8, 32], help="that write files at once")
+    flags.add_argument("--clients", nargs="+", type=int, default=[2, 32], help="connections with a request at a time")
+    flags.add_argument("--seconds", type=float, default=8.0, help="of each load, at most")
+    flags.add_argument("--profile", type=Path, default=None, metavar="FILE", help="profile the server into FILE")
+    given = flags.parse_args()
+    given.quiet, given.pointers, given.blobs = False, None, None
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    print(f"| work, at {commit.stdout.strip()} | processor time of the server |\n|---|---|", flush=True)
+    for name in given.only:
+        for what, cost in PARTS[name](given):
+            print(f"| {what} | {cost} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

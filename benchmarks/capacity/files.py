@@ -1,0 +1,172 @@
+"""The requests by which Hadoop's client writes a checkpoint file: each by itself, and whole files."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from urllib.parse import urlsplit
+
+from benchmarks.load import Answer, LoadFailed, Next, request
+
+BODY = b"x" * 300
+"""The bytes of a small file, as one of Spark's with the changes of a partition."""
+
+_TTL_SECONDS = 3600
+_PARTITIONS = 4
+
+Client = Generator[bytes, Answer, None]
+"""A client that yields its requests, and is sent the answer to each."""
+
+
+def sending(client: Client) -> Next:
+    """Return a client in the form that `benchmarks.load.run` takes."""
+
+    def following(answer: Answer | None) -> bytes:
+        return next(client) if answer is None else client.send(answer)
+
+    return following
+
+
+@dataclass
+class Tree:
+    """The tree of a job that a session leads: where the requests go, and the header that carries the epoch."""
+
+    store: str
+    headers: list[tuple[str, str]]
+    created: deque[tuple[str, str]] = field(default_factory=deque)
+    """Files whose CREATE was answered: their temporary paths, and the addresses that take their bytes."""
+    put: deque[str] = field(default_factory=deque)
+    """The temporary paths of files whose bytes were put."""
+    numbers: Iterator[int] = field(default_factory=count)
+
+    @classmethod
+    def led(cls, url: str, store: str) -> Tree:
+        """Lead a job under a session of its own, and make the directory of its state."""
+        opened = _call(url, "POST", "/v1/sessions", {}, {"ttl": _TTL_SECONDS, "holder": "benchmark"})
+        said = {"Milepost-Session": opened["session"]}
+        epoch = _call(url, "POST", f"/v1/stores/{store}/epoch", said, {"wait": 5})["epoch"]
+        tree = cls(store, [(f"X-Milepost-{store}-{epoch}", '""')])
+        _call(url, "PUT", f"{tree.path()}?op=MKDIRS", dict(tree.headers), None)
+        return tree
+
+    def path(self, below: str = "") -> str:
+        """Return the path of a request about the directory of the state, or about something below it."""
+        return f"/webhdfs/v1/jobs/{self.store}/checkpoint/state/0{below}"
+
+    def ask(self, method: str, path: str, operation: str, body: bytes = b"") -> bytes:
+        """Return the bytes of a request."""
+        return request(method, f"{path}?op={operation}", self.headers, body)
+
+    def put_body(self, address: str) -> bytes:
+        """Return the bytes of the request that puts a file at the address of a redirect."""
+        kind = ("content-type", "application/octet-stream")
+        return request("PUT", address, [*self.headers, kind], BODY)
+
+    def target(self, temporary: str) -> str:
+        """Return the query of the RENAME that gives a file its final name."""
+        final = temporary.removeprefix("/webhdfs/v1").replace("/.", "/").removesuffix(".tmp")
+        return f"RENAME&destination={final}"
+
+
+def livez(_tree: Tree) -> Client:
+    """Ask what needs nothing of Milepost: what the HTTP server itself costs."""
+    while True:
+        _expect((yield request("GET", "/livez")), 200)
+
+
+def look(tree: Tree) -> Client:
+    """Look at a directory that exists."""
+    while True:
+        _expect((yield tree.ask("GET", tree.path(), "GETFILESTATUS")), 200)
+
+
+def look_at_nothing(tree: Tree) -> Client:
+    """Look at a file that does not exist."""
+    while True:
+        _expect((yield tree.ask("GET", tree.path("/nothing"), "GETFILESTATUS")), 404)
+
+
+def create(tree: Tree) -> Client:
+    """Ask where the bytes of a new file go."""
+    while True:
+        temporary = tree.path(f"/{next(tree.numbers)}/.delta.tmp")
+        tree.created.append((temporary, _address((yield tree.ask("PUT", temporary, "CREATE&overwrite=true")))))
+
+
+def put(tree: Tree) -> Client:
+    """Put the bytes of a file, which publishes it under its temporary name."""
+    while True:
+        temporary, address = tree.created.popleft()
+        _expect((yield tree.put_body(address)), 201)
+        tree.put.append(temporary)
+
+
+def rename(tree: Tree) -> Client:
+    """Give a file its final name."""
+    while True:
+        temporary = tree.put.popleft()
+        _expect((yield tree.ask("PUT", temporary, tree.target(temporary))), 200)
+
+
+STEPS: dict[str, Callable[[Tree], Client]] = {
+    "livez": livez,
+    "look": look,
+    "look at nothing": look_at_nothing,
+    "CREATE": create,
+    "PUT 300 B": put,
+    "RENAME": rename,
+}
+"""The requests by name; `put` takes the files that `create` left, and `rename` those that `put` left."""
+
+
+def files(tree: Tree, done: list[int]) -> Client:
+    """Write files as Spark's state store does: four looks at what is there, two at nothing, a listing, CREATE, PUT and
+    RENAME. ``done`` gets an entry for each file.
+    """
+    for number in count():
+        directory, version = tree.path(f"/{number % _PARTITIONS}"), number // _PARTITIONS
+        final, temporary = f"{directory}/{version}.delta", f"{directory}/.{version}.delta.tmp"
+        for path, operation in (
+            (tree.path(), "GETFILESTATUS"),
+            (final, "GETFILESTATUS"),
+            (directory, "GETFILESTATUS"),
+            (temporary, "GETFILESTATUS"),
+            (final, "GETFILESTATUS"),
+            (final, "GETFILESTATUS"),
+            (directory, "LISTSTATUS"),
+        ):
+            _expect((yield tree.ask("GET", path, operation)), 200, 404)
+        address = _address((yield tree.ask("PUT", temporary, "CREATE&overwrite=true")))
+        _expect((yield tree.put_body(address)), 201)
+        _expect((yield tree.ask("PUT", temporary, tree.target(temporary))), 200)
+        done.append(number)
+
+
+def _address(answer: Answer) -> str:
+    """Return the path and query to which a CREATE was redirected; the server is the data node, too."""
+    _expect(answer, 307)
+    where = urlsplit(answer.header("location"))
+    return f"{where.path}?{where.query}"
+
+
+def _expect(answer: Answer, *statuses: int) -> None:
+    if answer.status not in statuses:
+        raise LoadFailed(f"{answer.status} instead of {statuses}: {answer.body!r}")
+
+
+def _call(url: str, method: str, path: str, headers: dict[str, str], body: dict[str, object] | None) -> dict[str, str]:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
+    try:
+        sent = b"" if body is None else json.dumps(body).encode()
+        connection.request(method, path, sent, {"content-type": "application/json", **headers})
+        answer = connection.getresponse()
+        told = answer.read()
+        if answer.status not in (200, 201):
+            raise LoadFailed(f"{method} {path}: {answer.status} {told!r}")
+        return dict(json.loads(told))
+    finally:
+        connection.close()
