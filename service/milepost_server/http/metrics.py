@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import process_time
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -55,6 +56,7 @@ class Metrics:
         )
         abandoned = "Terms given up early because the outcome of a write was unknown"
         self._gauge("milepost_terms_abandoned", abandoned, lambda: float(journal.terms_abandoned))
+        self._gauge("milepost_processor_seconds", "Seconds of processor time that this process has used", process_time)
         if expires() is not None:
             ends = "Unix time at which the certificate in use ends"
             self._gauge("milepost_tls_certificate_expiry_seconds", ends, lambda: expires() or 0.0)
