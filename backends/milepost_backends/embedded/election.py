@@ -58,7 +58,7 @@ class FileLock:
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
-        self._path = path
+        self._path = os.fspath(path)
         self._descriptor: int | None = descriptor
         self._identity = FileIdentity.of(descriptor)
 

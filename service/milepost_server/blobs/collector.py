@@ -45,7 +45,7 @@ async def collect(
     """
     if not may_go_on():
         return 0
-    if not isinstance(journal.read().view.state.get(DEPLOYMENT_KEY), Deployment):
+    if not isinstance(journal.state().get(DEPLOYMENT_KEY), Deployment):
         log.warning("collect no blobs: the record of the deployment, which says which blobs are its own, is damaged")
         return 0
     candidates: list[str] = []
@@ -66,7 +66,7 @@ async def collect(
     orphans: list[str] = []
 
     def judge(key: str) -> None:
-        state, place, owner = journal.read().view.state, place_of(key), owner_of(key)
+        state, place, owner = journal.state(), place_of(key), owner_of(key)
         if place is None:
             return
         if state.has_unreadable(place.store) or state.unloaded(place.store):

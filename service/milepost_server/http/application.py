@@ -22,10 +22,12 @@ from milepost_server.basics.problems import problem
 from milepost_server.http.access import audit
 from milepost_server.http.access.gate import Gate
 from milepost_server.http.connection.connections import Connections
+from milepost_server.http.connection.exchange import exchange_of
 from milepost_server.http.replies import problem_response
 from milepost_server.http.requests import Context, Fields, HttpRequest
 from milepost_server.http.routing import Routes, allowed
 from milepost_server.http.webhdfs.errors import remote_exception
+from milepost_server.http.webhdfs.looks import Looks
 
 log = logging.getLogger("milepost.http")
 
@@ -57,6 +59,8 @@ class Application:
         self._context = context
         self._routes = routes
         self._gate = Gate(context)
+        self.looks = Looks(context)
+        """Answers some requests right behind the parser."""
 
     @property
     def idle_seconds(self) -> float:
@@ -85,7 +89,10 @@ class Application:
                 _note(request, path, response.status_code, request_id)
             self._add_common_headers(response, request_id, about_store=segments[1:3] == _STORES and len(segments) > 3)
             status = response.status_code
-            await response(scope, receive, send)
+            if type(response) is Response:
+                await exchange_of(scope).reply(response)
+            else:
+                await response(scope, receive, send)
         except asyncio.CancelledError:
             # The server is stopping and has cancelled this request. The client gets a problem if its answer has not
             # begun.

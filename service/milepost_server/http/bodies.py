@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from starlette.requests import ClientDisconnect
 
+from milepost.errors import Problem
 from milepost.wire import NAME, UPLOAD_MEDIA_TYPE, Code
 from milepost_server.basics.problems import problem
 from milepost_server.blobs.intake import Incoming
@@ -45,6 +46,10 @@ def _incoming(request: HttpRequest, idle_seconds: float) -> Incoming:
 
 
 async def _counted(request: HttpRequest, idle_seconds: float) -> AsyncIterator[bytes]:
+    if (whole := exchange_of(request.scope).take_whole()) is not None:
+        if whole:
+            yield whole
+        return
     with request.context.connections.body() as body:
         async for chunk in _chunks(request, idle_seconds, body):
             await body.takes(len(chunk))
@@ -174,13 +179,21 @@ async def gathered(request: HttpRequest, most: int = MOST_JSON_BYTES, body: Open
     a body of more than ``most`` bytes.
     """
     data = bytearray()
+    if body is None and (whole := exchange_of(request.scope).take_whole()) is not None:
+        if len(whole) > most:
+            raise _too_large(most)
+        return whole
     async for chunk in _chunks(request, request.context.idle_seconds, body):
         if body is not None:
             await body.takes(len(chunk))
         data += chunk
         if len(data) > most:
-            raise problem(Code.TOO_LARGE, f"a JSON body may have at most {most} bytes here")
+            raise _too_large(most)
     return bytes(data)
+
+
+def _too_large(most: int) -> Problem:
+    return problem(Code.TOO_LARGE, f"a JSON body may have at most {most} bytes here")
 
 
 def _decoded(data: bytes, kind: type[Body]) -> Body:

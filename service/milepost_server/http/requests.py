@@ -6,8 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
 
 from starlette import requests
+from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
 from milepost.errors import Problem
@@ -23,6 +26,13 @@ from milepost_server.journal import Journal
 from milepost_server.operations.operations import Operations
 from milepost_server.replica.leader_locator import LeaderLocator
 from milepost_server.replica.probes import Probes
+
+_MOST_REMEMBERED_BYTES: Final = 256
+
+
+@lru_cache(1024)
+def _remembered(query: bytes) -> QueryParams:
+    return QueryParams(query)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +95,10 @@ class Fields:
     def __contains__(self, name: str) -> bool:
         return name.lower().encode("latin-1") in self._by_name
 
+    def names(self) -> Iterator[str]:
+        """Yield the names of all fields in their order, in lower case."""
+        return (name.decode("latin-1") for name, _ in self._raw)
+
     def items(self) -> Iterator[tuple[str, str]]:
         """Yield all fields in their order, with names in lower case."""
         return ((name.decode("latin-1"), value.decode("latin-1")) for name, value in self._raw)
@@ -109,6 +123,12 @@ class HttpRequest(requests.Request):
         """The monotonic time at which an answer began that has no end of its own, up to which the log and the metrics
         count its seconds; None for any other answer.
         """
+
+    @property
+    def query_params(self) -> QueryParams:
+        """The query parameters. Those of a short query are remembered, since most clients ask the same again."""
+        query = self.scope["query_string"]
+        return _remembered(query) if len(query) <= _MOST_REMEMBERED_BYTES else super().query_params
 
     @property
     def token_name(self) -> str:

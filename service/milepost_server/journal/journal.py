@@ -35,6 +35,7 @@ from milepost_server.journal.interface import JournalObserver, JournalSettings, 
 from milepost_server.journal.lease import LeaderLease
 from milepost_server.journal.memory import JournalMemory
 from milepost_server.journal.pending import Decide, PendingRequest, Served
+from milepost_server.memory.state import State
 from milepost_server.memory.view import View
 from milepost_server.model.records import encode
 from milepost_server.model.requests.base import LEADER, Request
@@ -308,9 +309,17 @@ class Journal:
 
     def read(self) -> Reading:
         """Return the committed state. Raises a ``no-leader`` problem unless the lease surely holds."""
-        if not self._lease.holds():
+        return Reading(View(self.state()), self._memory.head.revision, self._memory.head.term)
+
+    def state(self) -> State:
+        """Return the committed records. Raises a ``no-leader`` problem unless the lease surely holds."""
+        if (state := self.state_if_leading()) is None:
             raise problem(Code.NO_LEADER, "this replica does not lead, or its lease is in doubt")
-        return Reading(View(self._memory.view.state), self._memory.head.revision, self._memory.head.term)
+        return state
+
+    def state_if_leading(self) -> State | None:
+        """Return the committed records if the lease surely holds, else None."""
+        return self._memory.view.state if self._lease.holds() else None
 
     def events(self) -> LatestEvents:
         """Return the events that were committed under this leadership. Raises a ``no-leader`` problem unless the lease

@@ -49,7 +49,8 @@ class LeaderLease:
 
     def holds(self) -> bool:
         """Return whether the lease surely runs now, so that answers may be given from memory."""
-        return self.leadership is not None and self.leadership.remaining(self._clock()) > 0
+        leadership = self._leadership
+        return leadership is not None and leadership.remaining(self._clock()) > 0
 
     def remaining(self) -> float | None:
         """Return for how many more seconds the lease runs; None if this process does not lead.

@@ -324,7 +324,7 @@ class Cloning:
         await self._loop_time.each(copies.blobs, lambda key: self._deletions.schedule(key, 0.0))
 
     def _state(self) -> State:
-        return self._journal.read().view.state
+        return self._journal.state()
 
 
 def _compacted(copies: _Copies, blob: str, request: CloneTree) -> tuple[ManifestRows, CloneTree]:

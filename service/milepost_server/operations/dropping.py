@@ -41,7 +41,7 @@ class Dropping:
         for example ``fenced`` or ``corrupt``.
         """
         await self._manifests.ready(job)
-        rows = self._journal.read().view.state.manifests(job)
+        rows = self._journal.state().manifests(job)
         reply = await self._submitter.perform(DropJob(caller.attempt, job, caller.epoch))
         if rows and not reply.answer.replayed:
             blobs = await asyncio.to_thread(no_longer_named, rows, ManifestRows.of([]))

@@ -98,7 +98,7 @@ class JobOperations:
 
     def count(self) -> int:
         """Return the number of jobs. Raises ``no-leader`` problems."""
-        return len(self._journal.read().view.state.jobs)
+        return len(self._journal.state().jobs)
 
     async def list_page(
         self, after: str, limit: int, shown: Callable[[str], bool], *, dropped: bool = False
@@ -124,7 +124,7 @@ class JobOperations:
             return False
 
         def following_of(last: str) -> Iterator[str]:
-            return self._journal.read().view.state.jobs.after(last, dropped=dropped)
+            return self._journal.state().jobs.after(last, dropped=dropped)
 
         await self._loop_time.each_after(following_of, after, add)
         reading = self._journal.read()
@@ -144,10 +144,10 @@ class JobOperations:
             visit(self._summary(name))
             return False
 
-        await self._loop_time.each_after(lambda last: self._journal.read().view.state.jobs.after(last), "", one)
+        await self._loop_time.each_after(lambda last: self._journal.state().jobs.after(last), "", one)
 
     def _summary(self, job: str) -> JobSummary:
-        state = self._journal.read().view.state
+        state = self._journal.state()
         found, tree = state.store(job), state.tree(job)
         record = found if isinstance(found, Store) else Store(job)
         last = oldest = None

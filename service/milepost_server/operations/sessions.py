@@ -146,7 +146,7 @@ class SessionOperations:
                 page.next = last
                 return True
             last = session_id
-            state = self._journal.read().view.state
+            state = self._journal.state()
             session = state.session(session_id)
             if isinstance(session, Corrupt):
                 page.corrupt.append({"name": session_id, "reason": session.reason})
@@ -154,9 +154,7 @@ class SessionOperations:
                 page.sessions.append(self._summary(state, session))
             return False
 
-        await self._loop_time.each_after(
-            lambda last: self._journal.read().view.state.session_index.listed(last), after, add
-        )
+        await self._loop_time.each_after(lambda last: self._journal.state().session_index.listed(last), after, add)
         # `read` raises a problem unless the lease still holds, without which this answer may be outdated
         page.term = self._journal.read().term
         return page

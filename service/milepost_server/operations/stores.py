@@ -115,7 +115,7 @@ class StoreOperations:
             )
             return False
 
-        await self._loop_time.each_after(lambda last: self._journal.read().view.state.stores(last), after, add)
+        await self._loop_time.each_after(lambda last: self._journal.state().stores(last), after, add)
         return StorePage(found, following, self._journal.read().term)
 
     def _snapshot_for_replay(self) -> Snapshot:
@@ -125,6 +125,6 @@ class StoreOperations:
         The lock was already committed, so a problem that is raised here has the outcome ``applied``.
         """
         try:
-            return self._journal.read().view.state.snapshot()
+            return self._journal.state().snapshot()
         except Problem as error:
             raise problem(error.code, error.detail, outcome=Outcome.APPLIED) from error

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
+from milepost.errors import Problem
 from milepost.wire import Code
 from milepost_backends.contract import BlobStore
 from milepost_server.basics.loop_time import LoopTimeBudget
@@ -110,7 +112,7 @@ class TreeOperations:
                 given += 1
             return given == most
 
-        await self._loop_time.each_after(lambda last: self._journal.read().view.state.stores(last), after, add)
+        await self._loop_time.each_after(lambda last: self._journal.state().stores(last), after, add)
 
     async def ready(self, store: str) -> None:
         """Wait until all manifests of a store's tree are in memory; the other operations need them.
@@ -123,16 +125,12 @@ class TreeOperations:
         """Return the entry at a path. Raises ``not-exist`` and ``corrupt`` problems."""
         found = self.find(at)
         if found is None:
-            raise problem(Code.NOT_EXIST, f"{at.path!r} does not exist in the tree of {at.store!r}")
+            raise not_there(at)
         return found
 
     def find(self, at: At) -> Entry | None:
         """Return the entry at a path; None if there is none. Raises ``corrupt`` problems."""
-        view = self._journal.read().view.state
-        found = shown(view, store_in(view, at.store), tree_in(view, at.store), at.path)
-        if isinstance(found, Corrupt):
-            raise problem(Code.CORRUPT, f"the record of {at.path!r} is damaged: {found.reason}")
-        return found
+        return found_in(self._journal.state(), at)
 
     async def children(self, at: At, after: str = "", most: int | None = None) -> list[tuple[str, Entry]]:
         """Return the names and entries of the children of a directory; for a file, its own entry under an empty name.
@@ -156,13 +154,13 @@ class TreeOperations:
         if not entry.directory:
             visit("", entry)
             return
-        all_readable(self._journal.read().view.state, at)
+        all_readable(self._journal.state(), at)
         given = 0
         before = len(at.path) + 1 if at.path else 0
 
         def add(path: str) -> bool:
             nonlocal given
-            view = self._journal.read().view.state
+            view = self._journal.state()
             there = shown(view, store_in(view, at.store), tree_in(view, at.store), path)
             if isinstance(there, Entry):
                 visit(path[before:], there)
@@ -170,7 +168,7 @@ class TreeOperations:
             return given == most
 
         def paths(last: str) -> Iterator[str]:
-            return _children(self._journal.read().view.state, at, last)
+            return _children(self._journal.state(), at, last)
 
         await self._loop_time.each_after(paths, f"{at.path}/{after}" if at.path else after, add)
         if snapshot_of(at.path) is not None:
@@ -187,15 +185,15 @@ class TreeOperations:
         found.add(entry)
         if not entry.directory:
             return found
-        all_readable(self._journal.read().view.state, at)
+        all_readable(self._journal.state(), at)
 
         def add(path: str) -> None:
-            view = self._journal.read().view.state
+            view = self._journal.state()
             there = shown(view, store_in(view, at.store), tree_in(view, at.store), path)
             if isinstance(there, Entry):
                 found.add(there)
 
-        await self._loop_time.each_after(lambda last: _below(self._journal.read().view.state, at, last), "", add)
+        await self._loop_time.each_after(lambda last: _below(self._journal.state(), at, last), "", add)
         # raise a problem if `at` is in a snapshot that was dropped meanwhile, since the result would be incomplete
         self.entry(at)
         return found
@@ -294,6 +292,35 @@ class TreeOperations:
             reading = self._journal.read()
             return Reply(applied.answer, reading.revision, reading.term)
         return await self._submitter.perform(request, attempts.check_newest)
+
+
+def found_in(state: State, at: At) -> Entry | None:
+    """Return the entry at a path; None if there is none. Raises ``corrupt`` problems."""
+    found = shown(state, store_in(state, at.store), tree_in(state, at.store), at.path)
+    if isinstance(found, Corrupt):
+        raise problem(Code.CORRUPT, f"the record of {at.path!r} is damaged: {found.reason}")
+    return found
+
+
+def few_children(state: State, at: At, most: int) -> list[tuple[str, Entry]] | None:
+    """Return the names and entries of the children of a directory, as `TreeOperations.children` does; None if the path
+    is no directory, or if there may be more than ``most`` children. Raises ``corrupt`` problems.
+    """
+    entry = found_in(state, at)
+    if entry is None or not entry.directory:
+        return None
+    all_readable(state, at)
+    store, tree, before = store_in(state, at.store), tree_in(state, at.store), len(at.path) + 1 if at.path else 0
+    paths = list(islice(_children(state, at, at.path and f"{at.path}/"), most + 1))
+    if len(paths) > most:
+        return None
+    found = ((path[before:], shown(state, store, tree, path)) for path in paths)
+    return [(name, there) for name, there in found if isinstance(there, Entry)]
+
+
+def not_there(at: At) -> Problem:
+    """Return the problem for a path at which there is no entry."""
+    return problem(Code.NOT_EXIST, f"{at.path!r} does not exist in the tree of {at.store!r}")
 
 
 def tree_in(view: Lookup, store: str) -> Tree:

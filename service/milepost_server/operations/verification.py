@@ -203,7 +203,7 @@ class Verification:
         return None
 
     def _lookup(self) -> State:
-        return self._journal.read().view.state
+        return self._journal.state()
 
 
 class _Sizes:

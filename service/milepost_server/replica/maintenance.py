@@ -103,7 +103,7 @@ async def finish_removals(journal: Journal, removals: Removals, clock: Callable[
         await asyncio.sleep(interval)
         try:
             after = ""
-            while keys := list(islice(journal.read().view.state.removing(after), _BATCH)):
+            while keys := list(islice(journal.state().removing(after), _BATCH)):
                 for after in keys:
                     if (finish := _unfinished(journal.read().view, after)) is not None:
                         await _finish(removals, finish, clock)
@@ -161,7 +161,7 @@ async def _scrub_aged(
 
 
 async def _scrub_cleared(journal: Journal, clock: Callable[[], float]) -> None:
-    for store in journal.read().view.state.stores_with_cleared():
+    for store in journal.state().stores_with_cleared():
         last: list[str] = []
         while keys := _cleared(journal, store):
             if keys == last:

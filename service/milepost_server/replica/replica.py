@@ -269,7 +269,7 @@ class Replica:
                 raise LeadershipLost("the lease ran out before the journal could be taken over")
             try:
                 await self.journal.lead(leadership)
-                state = self.journal.read().view.state
+                state = self.journal.state()
                 await self._start_leases(state)
                 self._on_loaded()
                 break
@@ -341,7 +341,7 @@ class Replica:
         while True:
             pause = self.settings.collect_interval_seconds
             try:
-                if isinstance(self.journal.read().view.state.get(DEPLOYMENT_KEY), Deployment):
+                if isinstance(self.journal.state().get(DEPLOYMENT_KEY), Deployment):
                     await self.mark.set(self.journal.deployment, may_go_on=self.journal.lease_holds)
             except Problem:
                 log.info(

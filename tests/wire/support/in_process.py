@@ -16,7 +16,7 @@ import httpx
 from anyio.from_thread import start_blocking_portal
 
 from milepost_server.compose import ReplicaConfig, application
-from milepost_server.http.access.tokens import Tokens
+from milepost_server.http.access.tokens import Tokens, TokenSource
 from milepost_server.http.connection.connections import Connections
 from milepost_server.replica.settings import Settings
 from tests.support.network.faults import before
@@ -58,9 +58,10 @@ def in_process(
     build: Build | None = None,
     connections: Connections | None = None,
     tls: ssl.SSLContext | None = None,
+    tokens: TokenSource | None = None,
 ) -> Iterator[InProcess]:
     """Serve from another thread, until the block ends; everything in one directory unless ``build`` says otherwise."""
-    serving = _serving(directory, settings, build or embedded(directory), connections, tls)
+    serving = _serving(directory, settings, build or embedded(directory), connections, tls, tokens or Tokens())
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(serving) as (made, url),
@@ -71,13 +72,18 @@ def in_process(
 
 @asynccontextmanager
 async def _serving(
-    directory: Path, settings: Settings, build: Build, connections: Connections | None, tls: ssl.SSLContext | None
+    directory: Path,
+    settings: Settings,
+    build: Build,
+    connections: Connections | None,
+    tls: ssl.SSLContext | None,
+    tokens: TokenSource,
 ) -> AsyncIterator[tuple[Rig, str]]:
     bound, url = free_socket()
     url = url if tls is None else url.replace("http:", "https:")
     deployment = ReplicaConfig(f"embedded:{directory}/pointers", f"file:{directory}/blobs", url, "in-process")
     async with (
         rig(build, settings) as made,
-        served(application(deployment, made.replica, Tokens(), connections=connections), bound, tls),
+        served(application(deployment, made.replica, tokens, connections=connections), bound, tls),
     ):
         yield made, url

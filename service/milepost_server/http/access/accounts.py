@@ -95,6 +95,13 @@ class AskedAccounts:
             account = await self._asked(digest, bearer, claims)
         return None if account is None else self._tokens.now.account(account.namespace, account.name)
 
+    def remembered(self, digest: bytes) -> Principal | None:
+        """Return the client that owns the token with this digest, by the cached answer of the cluster; None without
+        one.
+        """
+        account = self._known.get(digest, self._clock())
+        return None if account is None else self._tokens.now.account(account.namespace, account.name)
+
     def _may_be(self, claims: Claims) -> bool:
         """Return whether a token would be valid for this service now if its claims were true."""
         subject = _SUBJECT.fullmatch(claims.sub)

@@ -26,6 +26,16 @@ class Authentication:
         """Whether clients must authenticate. A deployment without tokens answers every client."""
         return bool(self._tokens.now)
 
+    def remembered(self, digest: bytes) -> Job | Principal | None:
+        """Return the owner of the token with this digest, if nothing needs to be waited for to know it; else None."""
+        listed = self._tokens.now.of_digest(digest)
+        if listed is not None:
+            return listed
+        job = self.jobs.remembered(digest)
+        if job is not None or self._accounts is None:
+            return job
+        return self._accounts.remembered(digest)
+
     async def job(self, bearer: str) -> Job | None:
         """Return the job that owns this token; None if no job does. Raises the problems of `JobTokens.known`."""
         return await self.jobs.known(bearer)

@@ -71,8 +71,9 @@ class Gate:
             fields = request.fields
             host = fields.get("host") if "host" in fields else None
             context.hosts.check(host, fields.all("origin"), request.method)
-        if context.journal.lease_holds() or segments in _ANSWERED_ANYWHERE or segments[1] != "v1":
-            return None  # WebHDFS is not redirected to the leader, since Hadoop's client finds the leader itself
+        # WebHDFS is not redirected to the leader, since Hadoop's client finds the leader itself
+        if segments[1] != "v1" or context.journal.lease_holds() or segments in _ANSWERED_ANYWHERE:
+            return None
         return await self._redirect(request)
 
     async def _authenticate(self, request: HttpRequest) -> None:

@@ -20,13 +20,16 @@ from typing import Final
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.blobs.shared_key import SharedKey
-from milepost_server.http.access.tokens import ACCOUNT_PREFIX, Principal, TokenSource, id_of
+from milepost_server.http.access.tokens import ACCOUNT_PREFIX, Principal, Tokens, TokenSource, digest_of, id_of
 from milepost_server.http.webhdfs.datanode.transfer_tokens import proof_of
 
 LIFE_SECONDS: Final = 7 * 24 * 3600
 """The lifetime of a bearer token. A job can get a new token at any time, so this only limits how long a copied token
 can be used.
 """
+
+MOST_REMEMBERED: Final = 4096
+"""The most bearer tokens whose verification is remembered; new tokens replace the oldest."""
 
 _PREFIX = "milepost-job"
 _PARENT = r"(?P<parent>[0-9a-f]{16}|account\.[a-z0-9-]{1,63}\.[a-z0-9.-]{1,253})"
@@ -72,6 +75,10 @@ class JobTokens:
         self._tokens = tokens
         self._key = key
         self._wall = wall
+        self._verified: dict[bytes, tuple[Job, int, Tokens]] = {}
+        """Verified tokens by their digest: the job, the Unix time at which the token expires, and the list of clients
+        by which it was verified.
+        """
 
     async def credential(self, parent: Principal, store: str, epoch: int) -> Credential:
         """Return the credential of the job of ``store`` under ``epoch``, requested by the client ``parent``. Repeated
@@ -96,7 +103,10 @@ class JobTokens:
         """Return the job that owns this token; None if no job does. Raises ``unauthenticated`` if the token has
         expired.
         """
-        match = _TOKEN.fullmatch(bearer)
+        digest = digest_of(bearer)
+        if (job := self.remembered(digest)) is not None:
+            return job
+        clients, match = self._tokens.now, _TOKEN.fullmatch(bearer)
         if match is None or (parent := self._parent(match["parent"], match["store"])) is None:
             return None
         proof = _proof(await self._secret_of(parent), "token", match["store"], match["epoch"], match["expires"])
@@ -104,7 +114,18 @@ class JobTokens:
             return None
         if int(match["expires"]) <= self._wall():
             raise problem(Code.UNAUTHENTICATED, "the token of this job has expired: ask for another one")
-        return Job(match["store"], int(match["epoch"]), parent.name)
+        job = Job(match["store"], int(match["epoch"]), parent.name)
+        self._verified[digest] = job, int(match["expires"]), clients
+        while len(self._verified) > MOST_REMEMBERED:
+            del self._verified[next(iter(self._verified))]
+        return job
+
+    def remembered(self, digest: bytes) -> Job | None:
+        """Return the job that owns the token with this digest, if the token was verified before, has not expired, and
+        the list of clients has not changed since; else None.
+        """
+        job, expires, clients = self._verified.get(digest, (None, 0, None))
+        return job if clients is self._tokens.now and expires > self._wall() else None
 
     def _parent(self, identity: str, store: str) -> Principal | None:
         """Return the client that requested a job's credential, by the ``identity`` in it; None if that client is no

@@ -12,6 +12,8 @@ from milepost.errors import Problem
 from milepost.operations.operation import Right
 from milepost.wire import Code, Header, Outcome
 from milepost_server.basics.problems import problem
+from milepost_server.http.access.job_tokens import Job
+from milepost_server.http.access.tokens import Principal
 from milepost_server.http.requests import HttpRequest
 
 SHORT: Final = {
@@ -58,6 +60,15 @@ def may(request: HttpRequest, right: Right, store: str | None = None) -> bool:
 def may_read(request: HttpRequest, store: str) -> bool:
     """Return whether the caller may see that this store exists."""
     return request.principal is None or request.principal.rights.may_read(store)
+
+
+def may_look(owner: Job | Principal | None, store: str) -> bool:
+    """Return whether the owner of a token may read the files of a store, as `may_use` with `Right.READ_OF_JOB`; None is
+    every caller of a deployment without tokens.
+    """
+    if isinstance(owner, Job):
+        return owner.store == store
+    return owner is None or owner.rights.may_read(store)
 
 
 def may_use(request: HttpRequest, right: Right, store: str) -> None:

@@ -69,7 +69,11 @@ class Tokens:
         The token is looked up by its digest. The look-up compares digests only, so the time that it takes reveals
         nothing about the listed tokens themselves.
         """
-        return self._by_digest.get(digest_of(bearer))
+        return self.of_digest(digest_of(bearer))
+
+    def of_digest(self, digest: bytes) -> Principal | None:
+        """Return the owner of the token with this digest; None if no listed token has it."""
+        return self._by_digest.get(digest)
 
     def account(self, namespace: str, name: str) -> Principal | None:
         """Return the client for a Kubernetes account, with the rights of the account's own line and of its namespace's

@@ -21,6 +21,8 @@ log = logging.getLogger("milepost.http")
 
 _MOST_BODY_BYTES: Final = 64 * 1024
 """While more than this many bytes of a body wait for the application, nothing is read from its connection."""
+_TOGETHER_BYTES: Final = 16 * 1024
+"""The most bytes of a part of an answer that are copied behind its head."""
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _FAILED: Final = b"Internal Server Error"
 _FAILED_FIELDS: Final = (
@@ -76,10 +78,13 @@ class Exchange:
         self._news = asyncio.Event()
         self._peer_has_ended = False
         self._is_lost = False
+        self._is_received = False
         self._is_complete = False
         self._is_chunked = False
         self._ends_by_closing = False
         self._left = 0
+        self._head = b""
+        """The head of an answer with a known length, which is sent with the first part of the body."""
 
     # -- called by the connection --------------------------------------------------------------------------------------
 
@@ -145,8 +150,17 @@ class Exchange:
             self._news.clear()
         if self._is_over:
             return {"type": "http.disconnect"}
-        body, self._body = bytes(self._body), bytearray()
+        body, self._body, self._is_received = bytes(self._body), bytearray(), True
         return {"type": "http.request", "body": body, "more_body": self.more_body}
+
+    def take_whole(self) -> bytes | None:
+        """Return the body and count it as received, if all of it has come and none was received before; else None."""
+        if self.more_body or self._awaits_continue or self._is_received or self._is_over or self.cut is not None:
+            return None
+        self._is_received = True
+        body, self._body = bytes(self._body), bytearray()
+        self._news.clear()
+        return body
 
     async def send(self, message: Message) -> None:
         """Send the head of the answer or a part of its body, once the peer has read enough of what was sent before.
@@ -160,6 +174,14 @@ class Exchange:
             self._begin(message["status"], message.get("headers", ()))
         else:
             self._go_on(message.get("body", b""), more=message.get("more_body", False))
+
+    async def reply(self, response: Response) -> None:
+        """Send an answer whose body is in memory, as the application would by `send`."""
+        if not self._line.drained.is_set():
+            await self._line.drained.wait()
+        if not self._is_lost:
+            self._begin(response.status_code, response.raw_headers)
+            self._go_on(response.body, more=False)
 
     async def hung_up(self) -> None:
         """Return once the client has ended its sending side or is gone. Call this only after the request's body was
@@ -197,7 +219,10 @@ class Exchange:
             fields.append((b"transfer-encoding", b"chunked"))
         encoded = head(status, fields)
         self.has_begun, self._awaits_continue = True, False
-        self._line.write(encoded)
+        if length is None or self._is_head:
+            self._line.write(encoded)
+        else:
+            self._head = encoded
 
     def _go_on(self, part: bytes | memoryview, *, more: bool) -> None:
         if not self.has_begun or self._is_complete:
@@ -213,8 +238,7 @@ class Exchange:
             self._left -= len(part)
             if self._left < 0 or (self._left and not more):
                 raise RuntimeError("an answer is longer or shorter than its Content-Length")
-            if part:
-                self._line.write(part)
+            self._write_behind_head(part)
         if not more:
             self._is_complete = True
             self._body.clear()
@@ -223,11 +247,25 @@ class Exchange:
                 self._line.close()
             self._answered()
 
+    def _write_behind_head(self, part: bytes | memoryview) -> None:
+        """Write a part of an answer with a known length, with its head if that was not sent before."""
+        if self._head:
+            # one call of the system for a short answer; a long part is not copied
+            if len(part) <= _TOGETHER_BYTES:
+                self._line.write(self._head + bytes(part))
+                part = b""
+            else:
+                self._line.write(self._head)
+            self._head = b""
+        if part:
+            self._line.write(part)
+
     def _break_off(self) -> None:
         """End an answer that the application did not complete: with status 500, or by closing the connection if the
         head of the answer was already sent.
         """
         if self.has_begun:
+            self._write_behind_head(b"")
             self._line.close()
         else:
             self._begin(500, _FAILED_FIELDS)

@@ -66,6 +66,11 @@ class RequestLines:
             self._left -= end - start
         return data[start:end], end
 
+    @property
+    def between_requests(self) -> bool:
+        """Whether the last request is complete, and nothing of the next one has come."""
+        return self._within is _Within.LINE and not self._begun
+
     def body_follows(self, size: int | None) -> None:
         """Note that the head of a request is complete, and that its body has ``size`` bytes; ``size`` is None if the
         body comes in chunks.

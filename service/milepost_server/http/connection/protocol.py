@@ -169,12 +169,38 @@ class HttpProtocol(asyncio.Protocol):
         if self._hears_no_more:
             self._more_is_dropped = True
             return
+        if self._is_between_requests and self._look(data):
+            return
         waits = bool(self._held) or len(self._due) > 1
         self._held += data
         if waits:
             self._line.pause_reading()
         else:
             self._parse_held()
+
+    @property
+    def _is_between_requests(self) -> bool:
+        """Whether all earlier requests of the connection are complete and answered, and the peer reads fast enough."""
+        return (
+            not (self._due or self._held or self._head_is_open or self._peer_has_ended)
+            and not (self._newest is not None and self._newest.more_body)
+            and self._lines.between_requests
+            and self._line.drained.is_set()
+            and not self._line.is_closing()
+        )
+
+    def _look(self, data: bytes) -> bool:
+        """Answer a request that needs neither the parser nor the application; return False if it needs them."""
+        answer = self.application.looks.answer(data, self._server.default_headers)
+        if answer is None:
+            return False
+        connections = self.application.connections
+        connections.busy(self)
+        self._line.write(answer)
+        self._server.total_requests += 1
+        self._guard.idle(self._idle_seconds)
+        connections.spare(self)
+        return True
 
     def eof_received(self) -> bool:
         """Tell the application that the peer sends no more. Return True, to keep the writing side open, while an answer

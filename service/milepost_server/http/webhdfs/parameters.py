@@ -6,6 +6,7 @@ An invalid value is refused, as an HDFS NameNode refuses it, and not ignored.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from starlette.datastructures import QueryParams
@@ -122,6 +123,7 @@ class Above:
     path: str
 
 
+@lru_cache(4096)
 def place_of(path: str) -> At | Above:
     """Return the place that a path of the WebHDFS file system names: a path in the tree of a job, or a directory above
     all trees. Raises ``invalid-name`` and ``not-exist`` problems.
@@ -172,7 +174,7 @@ def epoch_of(request: HttpRequest, at: At) -> int | None:
 
 
 def _epoch_said(fields: Fields, at: At) -> int | None:
-    found = [named for name, _ in fields.items() if (named := job_epoch_of(name)) is not None]
+    found = [named for name in fields.names() if (named := job_epoch_of(name)) is not None]
     if not found:
         return None
     if len(found) > 1 or found[0][0] != at.store.lower() or len(found[0][1]) > _MOST_DIGITS:

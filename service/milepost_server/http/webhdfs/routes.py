@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -56,6 +57,7 @@ from milepost_server.http.webhdfs.statuses import (
     content_summary,
     file_status,
     file_system_status,
+    list_pieces,
     quota_usage,
 )
 from milepost_server.model.paths import TRASH
@@ -94,13 +96,15 @@ _BY_DATA_NODES = frozenset({"OPEN", "CREATE"})
 _MAKE_SURE = "MKDIRS"
 """The operation that needs no epoch if the directory exists, since it then changes nothing."""
 
-KEPT: Final = {"Connection": "keep-alive", "Keep-Alive": "timeout=1"}
+KEPT: Final = ((b"connection", b"keep-alive"), (b"keep-alive", b"timeout=1"))
 """The headers that make Java keep an idle connection for one second instead of five.
 
 Java sends a body over a kept connection without checking that it is still open, and then fails without a retry. A
 server that was restarted needs longer than a second to accept connections again, so no kept connection leads to a dead
 server. Java obeys the second header only if the first is present.
 """
+
+_PLAIN_QUERY: Final = re.compile(rb"[A-Za-z0-9._-]+=[A-Za-z0-9._-]*(?:&[A-Za-z0-9._-]+=[A-Za-z0-9._-]*)*")
 
 Answer = Callable[[HttpRequest, At | Above], Awaitable[Response]]
 
@@ -167,8 +171,9 @@ async def delete(request: HttpRequest, path: str = "") -> Response:
 
 async def _answered(request: HttpRequest, path: str, known: Mapping[str, Answer]) -> Response:
     response = await _answer(request, path, known)
-    if "connection" not in response.headers and request.headers.get("connection", "").lower() != "close":
-        response.headers.update(KEPT)
+    headers = response.raw_headers
+    if request.fields.get("connection").lower() != "close" and not any(name == b"connection" for name, _ in headers):
+        headers += KEPT
     return response
 
 
@@ -213,7 +218,7 @@ async def _status(request: HttpRequest, place: At | Above) -> Response:
 async def _list(request: HttpRequest, place: At | Above) -> Response:
     listed = Statuses()
     await _children(request, place, listed.add, "", None)
-    return IncrementalResponse([b'{"FileStatuses":', *listed.pieces(), b"}"], 200, {}, None)
+    return IncrementalResponse(list_pieces(listed), 200, {}, None)
 
 
 async def _list_batch(request: HttpRequest, place: At | Above) -> Response:
@@ -386,9 +391,13 @@ def _json(body: Mapping[str, Any]) -> Response:
 
 def _to_data_node(request: HttpRequest, data_node: str, token: str) -> Response:
     """Redirect the client to a data node. Hadoop's client sends no body before it is redirected."""
-    query = [(name, value) for name, value in request.query_params.multi_items() if name != PARAMETER]
-    raw_path = request.scope["raw_path"].decode("ascii")
-    location = f"{data_node}{raw_path}?{urlencode([*query, (PARAMETER, token)])}"
+    raw_path, query = request.scope["raw_path"].decode("ascii"), request.scope["query_string"]
+    # a query of plain letters is the same encoded again, and a token never has a character to encode
+    if _PLAIN_QUERY.fullmatch(query) and PARAMETER not in request.query_params:
+        location = f"{data_node}{raw_path}?{query.decode('ascii')}&{PARAMETER}={token}"
+    else:
+        kept = [(name, value) for name, value in request.query_params.multi_items() if name != PARAMETER]
+        location = f"{data_node}{raw_path}?{urlencode([*kept, (PARAMETER, token)])}"
     if flag(request.query_params, "noredirect"):
         return _json({"Location": location})
     return Response(status_code=307, headers={"Location": location})

@@ -127,3 +127,8 @@ class Statuses:
     def pieces(self) -> list[bytes]:
         """Return the JSON of the shown entries, in pieces."""
         return [b'{"FileStatus":', *self._statuses.build().pieces, b"}"]
+
+
+def list_pieces(listed: Statuses) -> list[bytes]:
+    """Return the JSON answer to LISTSTATUS, in pieces."""
+    return [b'{"FileStatuses":', *listed.pieces(), b"}"]

@@ -158,7 +158,7 @@ class Compaction:
         return blob_key(self._journal.deployment, store, self._journal.term)
 
     def _state(self) -> State:
-        return self._journal.read().view.state
+        return self._journal.state()
 
 
 def _merged(several: list[ManifestRows], tree: Tree, with_oldest: bool) -> tuple[ManifestRows, tuple[str, ...]]:

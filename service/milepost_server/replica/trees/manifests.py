@@ -48,9 +48,9 @@ class Manifests:
 
         Raises `Problem`: ``corrupt`` if one is damaged or gone, ``storage-unavailable``, ``no-leader``.
         """
-        while missing := self._journal.read().view.state.unloaded(store):
+        while missing := self._journal.state().unloaded(store):
             rows = await self._rows(store, missing[0])
-            state = self._journal.read().view.state
+            state = self._journal.state()
             # no problem if the manifest was merged into another one while it was being loaded
             if missing[0] in state.unloaded(store):
                 state.hold(missing[0].blob, rows)
@@ -171,7 +171,7 @@ class ManifestCheck:
         log.info("the manifest %s of the tree of %s is whole again, as %s", damaged.blob, store, anew.blob)
 
     def _state(self) -> State:
-        return self._journal.read().view.state
+        return self._journal.state()
 
 
 def _digest(rows: ManifestRows) -> str:

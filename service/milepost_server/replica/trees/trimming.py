@@ -209,7 +209,7 @@ class Trimming:
         return record, tree or Tree(store)
 
     def _state(self) -> State:
-        return self._journal.read().view.state
+        return self._journal.state()
 
 
 def _raise_fault(task: asyncio.Task[None]) -> None:

@@ -45,13 +45,13 @@ def deleted_at(path: str, entry: Entry, store: Store, tree: Tree) -> int:
     the earliest one counts. A temporary file is deleted by the grant of the next epoch, after which no driver can
     rename it.
     """
-    swept = (
-        tombstone.revision
-        for tombstone in tree.range_tombstones
-        if entry.created_revision <= tombstone.revision and is_below(path, tombstone.path)
-    )
-    of_older_epoch = store.granted if entry.created_revision <= store.granted and is_temporary_file(path, entry) else 0
-    return min((at for at in (entry.deleted_revision, of_older_epoch, *swept) if at), default=0)
+    at = entry.deleted_revision
+    if entry.created_revision <= store.granted and is_temporary_file(path, entry):
+        at = min(at or store.granted, store.granted)
+    for tombstone in tree.range_tombstones:
+        if entry.created_revision <= tombstone.revision and is_below(path, tombstone.path):
+            at = min(at or tombstone.revision, tombstone.revision)
+    return at
 
 
 def is_temporary_file(path: str, entry: Entry) -> bool:

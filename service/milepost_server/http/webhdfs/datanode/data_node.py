@@ -18,7 +18,7 @@ from milepost.errors import Problem
 from milepost.wire import Code, Outcome
 from milepost_backends.contract import PATIENCE_SECONDS, BackendError
 from milepost_server.basics.problems import problem
-from milepost_server.basics.waiting import seen, within
+from milepost_server.basics.waiting import ended_within, seen, within
 from milepost_server.blobs.deletion_queue import delete_with_list
 from milepost_server.blobs.delivery import DeliveryCut, deliver
 from milepost_server.blobs.intake import Incoming, begin, take_in
@@ -226,8 +226,7 @@ class DataNode:
         self._publishing.add(publishing)
         publishing.add_done_callback(self._publishing.discard)
         publishing.add_done_callback(seen)
-        await asyncio.wait((publishing,), timeout=seconds)
-        if not publishing.done():
+        if not await ended_within(seconds, publishing):
             raise NoAnswer(f"this replica has not published it within {seconds:g} s")
         return publishing.result()
 

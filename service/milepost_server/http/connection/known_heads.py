@@ -1,0 +1,131 @@
+"""The header fields of requests without a body, remembered by their bytes, so that equal ones are parsed only once.
+
+Hadoop's client sends the same fields with each look at a file; only the request line differs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from typing import Final
+
+import httptools
+
+from milepost.errors import Problem
+from milepost.wire import Header
+from milepost_server.http.access.hosts import Hosts
+from milepost_server.http.access.tokens import bearer_of, digest_of
+from milepost_server.http.connection.heads import Framing
+from milepost_server.http.requests import Fields
+
+MOST_KNOWN: Final = 1024
+"""The most heads that are remembered; new heads replace the oldest."""
+
+_LINE: Final = b"GET / HTTP/1.1\r\n"
+_KEEPING: Final = ("", "keep-alive")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownHead:
+    """The fields of a GET request without a body, after which the connection stays open.
+
+    ``digest`` is that of the bearer token, None without a token. ``host_is_known`` is whether the server answers to the
+    header Host if there are no tokens.
+    """
+
+    digest: bytes | None
+    host_is_known: bool
+
+
+class KnownHeads:
+    """Remembers header fields by a keyed hash of their bytes, since they may contain a token. ``hosts`` checks the
+    header Host; None accepts every name.
+    """
+
+    def __init__(self, hosts: Hosts | None) -> None:
+        self._hosts = hosts
+        self._key = secrets.token_bytes(32)
+        self._known: dict[bytes, KnownHead | None] = {}
+
+    def get(self, fields: bytes) -> KnownHead | None:
+        """Return the head whose fields have these bytes, up to and with the empty line; None if a request with these
+        fields must be read as every other request is.
+        """
+        name = hashlib.blake2b(fields, digest_size=16, key=self._key).digest()
+        try:
+            return self._known[name]
+        except KeyError:
+            head = self._known[name] = self._read(fields)
+            while len(self._known) > MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+            return head
+
+    def _read(self, given: bytes) -> KnownHead | None:
+        """Parse the fields as those of a request by the rules of `HttpProtocol`."""
+        reader = _Reader()
+        try:
+            reader.parser.feed_data(_LINE + given)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            return None
+        if not reader.is_one_request:
+            return None
+        fields = Fields(reader.fields)
+        if Header.REQUEST_ID in fields or fields.get("connection").lower() not in _KEEPING:
+            return None
+        host = fields.get("host") if "host" in fields else None
+        try:
+            digest = digest_of(bearer_of(fields.get("authorization"))) if "authorization" in fields else None
+        except Problem:
+            return None
+        return KnownHead(digest, self._knows(host))
+
+    def _knows(self, host: str | None) -> bool:
+        try:
+            if self._hosts is not None:
+                self._hosts.check(host, (), "GET")
+        except Problem:
+            return False
+        return True
+
+
+class _Reader:
+    """Reads the head of one request without a body."""
+
+    def __init__(self) -> None:
+        self.parser = httptools.HttpRequestParser(self)
+        self.fields: list[tuple[bytes, bytes]] = []
+        self._framing = Framing()
+        self._begun = self._complete = 0
+        self._is_plain = False
+
+    @property
+    def is_one_request(self) -> bool:
+        """Whether the data was exactly one request, without a body, that `HttpProtocol` accepts."""
+        return self._begun == self._complete == 1 and self._is_plain
+
+    def on_message_begin(self) -> None:
+        """Count a request."""
+        self._begun += 1
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Note a header field."""
+        name, value = name.lower(), value.strip(b" \t")
+        self.fields.append((name, value))
+        if name in self._framing.FIELDS:
+            self._framing.note(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Note whether the request is one without a body that keeps the connection open."""
+        framing, parser = self._framing, self.parser
+        self._is_plain = (
+            framing.fault(parser, b"/") is None
+            and framing.length == 0
+            and not framing.expects_continue(parser)
+            and not parser.should_upgrade()
+            and parser.should_keep_alive()
+        )
+
+    def on_message_complete(self) -> None:
+        """Count the end of a request."""
+        self._complete += 1
