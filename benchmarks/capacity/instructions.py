@@ -11,7 +11,9 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from benchmarks.capacity.files import STEPS, Client, Tree, files, sending
@@ -20,6 +22,7 @@ from testbed.server import ServerProcess
 
 REQUESTS = 300
 _WARMING = 60
+_IDLE_SECONDS = 3.0
 _START_SECONDS = 300.0
 _RUN_SECONDS = 600.0
 _TOTALS = re.compile(r"^(?:totals|summary): (\d+)", re.MULTILINE)
@@ -39,30 +42,40 @@ def counted(directory: Path, requests: int = REQUESTS) -> dict[str, float]:
     with ServerProcess(directory, wrapper=(*wrapper, "--")) as server:
         server.start(deadline=_START_SECONDS)
         tree = Tree.led(server.url, "instructions")
+        idle, seconds = _counted(server, directory, lambda: time.sleep(_IDLE_SECONDS))
+        idle /= seconds
         for place, (name, step) in enumerate(STEPS.items()):
             # a kind takes the files that the one before left, and the last answer of a connection leaves none
-            found[name] = _instructions(server, directory, tree, step, requests - 2 * place)
-        written: list[int] = []
-        found["file"] = _instructions(server, directory, tree, lambda led: files(led, written), requests) * 10
+            client = partial(step, tree)
+            found[name] = _instructions(server, directory, client, requests - 2 * place, idle)
+        found["file"] = 10 * _instructions(server, directory, partial(files, tree, []), requests, idle)
         server.stop(deadline=_START_SECONDS)
     return found
 
 
 def _instructions(
-    server: ServerProcess, directory: Path, tree: Tree, step: Callable[[Tree], Client], requests: int
+    server: ServerProcess, directory: Path, step: Callable[[], Client], requests: int, idle: float = 0.0
 ) -> float:
-    """Return the thousands of instructions for one request."""
-    client = sending(step(tree))
-    _send(server, client, _WARMING)
+    """Return the thousands of instructions for one request, without those that the server takes anyway: ``idle``
+    thousand a second.
+    """
+    _send(server, sending(step()), _WARMING)
+    client = sending(step())
+    counted, seconds = _counted(server, directory, lambda: _send(server, client, requests))
+    return (counted - idle * seconds) / requests
+
+
+def _counted(server: ServerProcess, directory: Path, work: Callable[[], None]) -> tuple[float, float]:
+    """Return the thousands of instructions of the server during some work, and the seconds that it took."""
     _control(server, "--instr=on")
     _control(server, "--zero")
-    _send(server, sending(step(tree)), requests)
-    before = set(directory.glob("out*"))
+    before, began = set(directory.glob("out*")), time.monotonic()
+    work()
+    seconds = time.monotonic() - began
     _control(server, "--dump")
     _control(server, "--instr=off")
     (dump,) = set(directory.glob("out.*")) - before
-    total = sum(map(int, _TOTALS.findall(dump.read_text())[-1:]))
-    return total / requests / 1000
+    return sum(map(int, _TOTALS.findall(dump.read_text())[-1:])) / 1000, seconds
 
 
 def _send(server: ServerProcess, client: Callable[..., bytes], requests: int) -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from milepost.errors import Problem
+import msgspec
+
 from milepost.wire import Code
 from milepost_backends.contract import BlobStore
 from milepost_server.basics.loop_time import LoopTimeBudget
@@ -36,8 +37,7 @@ from milepost_server.rules.answers import entry_body
 from milepost_server.rules.trees.visibility import shown
 
 
-@dataclass(frozen=True, slots=True)
-class At:
+class At(msgspec.Struct, frozen=True, gc=False):
     """A path of a store's tree."""
 
     store: str
@@ -125,7 +125,7 @@ class TreeOperations:
         """Return the entry at a path. Raises ``not-exist`` and ``corrupt`` problems."""
         found = self.find(at)
         if found is None:
-            raise not_there(at)
+            raise problem(Code.NOT_EXIST, absent_at(at))
         return found
 
     def find(self, at: At) -> Entry | None:
@@ -219,8 +219,9 @@ class TreeOperations:
         """
         begun = Begun(parents=parents)
         self._submitter.dry_run(PutFile(LEADER, at.store, at.path, epoch, NO_BLOB, b"", overwrite, begun))
+        state = self._journal.state()
         for above in reversed(ancestors_of(at.path)):
-            there = self.find(At(at.store, above))
+            there = found_in(state, At(at.store, above))
             if there is not None:
                 return replace(begun, directory=above, created_revision=there.created_revision)
         return begun
@@ -318,9 +319,9 @@ def few_children(state: State, at: At, most: int) -> list[tuple[str, Entry]] | N
     return [(name, there) for name, there in found if isinstance(there, Entry)]
 
 
-def not_there(at: At) -> Problem:
-    """Return the problem for a path at which there is no entry."""
-    return problem(Code.NOT_EXIST, f"{at.path!r} does not exist in the tree of {at.store!r}")
+def absent_at(at: At) -> str:
+    """Return what the problem for a path at which there is no entry says."""
+    return f"{at.path!r} does not exist in the tree of {at.store!r}"
 
 
 def tree_in(view: Lookup, store: str) -> Tree:

@@ -66,11 +66,16 @@ def remote_exception(error: Problem, headers: dict[str, str] | None = None) -> R
     there. The message of a StandbyException ends with the name of the exception, since Hadoop's client only then asks
     the next replica.
     """
-    exception = EXCEPTIONS.get(error.code, _FAILED)
-    message = f"{error.detail}. {exception.short}" if exception is _ELSEWHERE else error.detail
-    body = {"RemoteException": {"exception": exception.short, "javaClassName": exception.name, "message": message}}
-    status = error.status if error.code is Code.UNAUTHENTICATED else exception.status
+    status, body = status_and_body(error.code, error.detail)
     sent = {**(headers or {}), **closing(error)}
     if error.code is Code.UNAUTHENTICATED:
-        sent["WWW-Authenticate"] = "Bearer"
-    return Response(msgspec.json.encode(body), status, sent)
+        status, sent["WWW-Authenticate"] = error.status, "Bearer"
+    return Response(body, status, sent)
+
+
+def status_and_body(code: Code, detail: str) -> tuple[int, bytes]:
+    """Return the HTTP status and the body of the answer for a problem with this code."""
+    exception = EXCEPTIONS.get(code, _FAILED)
+    message = f"{detail}. {exception.short}" if exception is _ELSEWHERE else detail
+    body = {"exception": exception.short, "javaClassName": exception.name, "message": message}
+    return exception.status, msgspec.json.encode({"RemoteException": body})

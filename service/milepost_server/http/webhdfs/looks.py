@@ -17,14 +17,15 @@ import msgspec
 from starlette.datastructures import QueryParams
 
 from milepost.errors import Problem
+from milepost.wire import Code
 from milepost_server.http.access.permission import may_look
 from milepost_server.http.connection.known_heads import KnownHeads
 from milepost_server.http.requests import Context
-from milepost_server.http.webhdfs.errors import remote_exception
+from milepost_server.http.webhdfs.errors import status_and_body
 from milepost_server.http.webhdfs.parameters import Above, place_of
 from milepost_server.http.webhdfs.statuses import SERVER_DEFAULTS, Statuses, file_status, list_pieces
 from milepost_server.memory.state import State
-from milepost_server.operations.trees import At, few_children, found_in, not_there
+from milepost_server.operations.trees import At, absent_at, few_children, found_in
 from milepost_server.rules.trees.visibility import ROOT
 
 MOST_BYTES: Final = 4096
@@ -53,8 +54,7 @@ def status(state: State, place: At | Above) -> Found:
     if entry is not None:
         return 200, _encode({"FileStatus": file_status(entry, "")})
     assert isinstance(place, At)
-    missing = remote_exception(not_there(place))
-    return missing.status_code, bytes(missing.body)
+    return status_and_body(Code.NOT_EXIST, absent_at(place))
 
 
 def children(state: State, place: At | Above) -> Found | None:

@@ -5,10 +5,10 @@ An invalid value is refused, as an HDFS NameNode refuses it, and not ignored.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+import msgspec
 from starlette.datastructures import QueryParams
 
 from milepost.errors import Problem
@@ -116,8 +116,7 @@ def _set(query: QueryParams, name: str) -> set[str]:
     return {each.strip().upper() for each in (text(query, name) or "").split(",") if each.strip()}
 
 
-@dataclass(frozen=True, slots=True)
-class Above:
+class Above(msgspec.Struct, frozen=True, gc=False):
     """A directory that belongs to no tree: the root, or ``/jobs``, which has the trees of all jobs."""
 
     path: str

@@ -188,10 +188,10 @@ async def _answer(request: HttpRequest, path: str, known: Mapping[str, Answer]) 
         place = place_of(path)
         looks = request.method == "GET" or asked == _MAKE_SURE
         allowed(request, Right.READ_OF_JOB if looks else Right.WRITE_OF_JOB, place)
-        leads = request.context.journal.lease_holds()
-        if not leads and not (asked in _BY_DATA_NODES and PARAMETER in request.query_params):
+        state = request.context.journal.state_if_leading()
+        if state is None and not (asked in _BY_DATA_NODES and PARAMETER in request.query_params):
             raise problem(Code.NO_LEADER, "this replica does not lead")
-        if leads and isinstance(place, At):
+        if state is not None and isinstance(place, At) and state.unloaded(place.store):
             await request.operations.trees.ready(place.store)
         return await known[asked](request, place)
     except Problem as error:
