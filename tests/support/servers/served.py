@@ -17,6 +17,7 @@ from milepost_server.http.tls.protocol import encrypted
 from tests.support.waiting import until
 
 _GRACE_SECONDS = 5
+_KEEP_ALIVE_SECONDS = 75
 
 
 class _Server(uvicorn.Server):
@@ -44,6 +45,7 @@ async def served(app: ASGIApp, bound: socket.socket, tls: ssl.SSLContext | None 
         lifespan="off",
         access_log=False,
         log_config=None,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     server = _Server(config)

@@ -37,9 +37,11 @@ def test_a_head_that_does_not_come_ends_the_connection(here: InProcess, begun: b
         assert connection.recv(1024) == b""
 
 
-def test_a_second_head_that_does_not_end_ends_the_connection(here: InProcess) -> None:
+@pytest.mark.parametrize("first", ["/livez", "/webhdfs/v1/?op=GETFILESTATUS"], ids=["health", "a look"])
+def test_a_second_head_that_does_not_end_ends_the_connection(here: InProcess, first: str) -> None:
+    """An idle connection waits for longer than this test does, a head does not."""
     with raw.connected(str(here.http.base_url)) as connection:
-        connection.sendall(raw.head("GET", "/livez"))
+        connection.sendall(raw.head("GET", first))
         assert raw.answer(connection).status_code == 200
         connection.sendall(b"GET /livez HT")
         assert connection.recv(1024) == b""

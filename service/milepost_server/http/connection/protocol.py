@@ -80,6 +80,8 @@ class HttpProtocol(asyncio.Protocol):
         """The requests whose answers are due. The application answers the first of them."""
         self._newest: Exchange | None = None
         """The request of the last complete head, answered or not."""
+        self._is_new = True
+        """Whether no request has come yet."""
         self._held = b""
         self._waiting = 0
         self._peer_has_ended = False
@@ -194,6 +196,7 @@ class HttpProtocol(asyncio.Protocol):
         answer = self.application.looks.answer(data, self._server.default_headers)
         if answer is None:
             return False
+        self._is_new, self._since_progress = False, 0
         connections = self.application.connections
         connections.busy(self)
         self._line.write(answer)
@@ -271,7 +274,7 @@ class HttpProtocol(asyncio.Protocol):
         """Begin to read the head of a request, which must be complete in time."""
         self._target, self._fields, self._framing, self._fault = b"", [], Framing(), None
         # the time limit for the first head began with the connection
-        if self._newest is not None and not self._head_is_open:
+        if not (self._is_new or self._head_is_open):
             self._guard.expect()
         self._head_is_open = True
 
@@ -312,7 +315,7 @@ class HttpProtocol(asyncio.Protocol):
             note_waiting=self._note_waiting,
         )
         self._lines.body_follows(self._framing.length)
-        self._head_is_open, self._progress = False, True
+        self._is_new, self._head_is_open, self._progress = False, False, True
         self._guard.rest()
         self.application.connections.busy(self)
         self._newest = exchange
