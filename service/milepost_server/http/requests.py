@@ -27,7 +27,8 @@ from milepost_server.operations.operations import Operations
 from milepost_server.replica.leader_locator import LeaderLocator
 from milepost_server.replica.probes import Probes
 
-_MOST_REMEMBERED_BYTES: Final = 256
+MOST_REMEMBERED_BYTES: Final = 256
+"""The most bytes of a query that is remembered. A query with the token of a transfer is longer, so no token is kept."""
 
 
 @lru_cache(1024)
@@ -128,7 +129,7 @@ class HttpRequest(requests.Request):
     def query_params(self) -> QueryParams:
         """The query parameters. Those of a short query are remembered, since most clients ask the same again."""
         query = self.scope["query_string"]
-        return _remembered(query) if len(query) <= _MOST_REMEMBERED_BYTES else super().query_params
+        return _remembered(query) if len(query) <= MOST_REMEMBERED_BYTES else super().query_params
 
     @property
     def token_name(self) -> str:

@@ -170,6 +170,7 @@ UNUSUAL = {
     "an unknown operation": look(f"jobs/{JOB}", "op=GETNOTHING"),
     "two operations": look(f"jobs/{JOB}", "op=GETFILESTATUS&op=LISTSTATUS"),
     "no operation": look(f"jobs/{JOB}", "user.name=root"),
+    "a query as long as one with a token": look(f"jobs/{JOB}", f"op=GETFILESTATUS&user.name={'a' * 231}"),
     "an empty query": look(f"jobs/{JOB}", ""),
     "an encoded letter": look(f"jobs/{JOB}/check%70oint"),
     "an encoded slash": look(f"jobs/{JOB}/checkpoint%2Fcommits"),

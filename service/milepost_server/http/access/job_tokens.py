@@ -75,10 +75,10 @@ class JobTokens:
         self._tokens = tokens
         self._key = key
         self._wall = wall
-        self._verified: dict[bytes, tuple[Job, int, Tokens]] = {}
-        """Verified tokens by their digest: the job, the Unix time at which the token expires, and the list of clients
-        by which it was verified.
-        """
+        self._verified: dict[bytes, tuple[Job, int]] = {}
+        """Verified tokens by their digest: the job, and the Unix time at which the token expires."""
+        self._verified_by: Tokens | None = None
+        """The list of clients by which those tokens were verified."""
 
     async def credential(self, parent: Principal, store: str, epoch: int) -> Credential:
         """Return the credential of the job of ``store`` under ``epoch``, requested by the client ``parent``. Repeated
@@ -115,17 +115,23 @@ class JobTokens:
         if int(match["expires"]) <= self._wall():
             raise problem(Code.UNAUTHENTICATED, "the token of this job has expired: ask for another one")
         job = Job(match["store"], int(match["epoch"]), parent.name)
-        self._verified[digest] = job, int(match["expires"]), clients
-        while len(self._verified) > MOST_REMEMBERED:
-            del self._verified[next(iter(self._verified))]
+        if clients is self._tokens.now:
+            self._remember(digest, job, int(match["expires"]), clients)
         return job
 
     def remembered(self, digest: bytes) -> Job | None:
         """Return the job that owns the token with this digest, if the token was verified before, has not expired, and
         the list of clients has not changed since; else None.
         """
-        job, expires, clients = self._verified.get(digest, (None, 0, None))
-        return job if clients is self._tokens.now and expires > self._wall() else None
+        job, expires = self._verified.get(digest, (None, 0))
+        return job if self._verified_by is self._tokens.now and expires > self._wall() else None
+
+    def _remember(self, digest: bytes, job: Job, expires: int, clients: Tokens) -> None:
+        if clients is not self._verified_by:
+            self._verified, self._verified_by = {}, clients
+        self._verified[digest] = job, expires
+        while len(self._verified) > MOST_REMEMBERED:
+            del self._verified[next(iter(self._verified))]
 
     def _parent(self, identity: str, store: str) -> Principal | None:
         """Return the client that requested a job's credential, by the ``identity`` in it; None if that client is no

@@ -20,7 +20,7 @@ from milepost.errors import Problem
 from milepost.wire import Code
 from milepost_server.http.access.permission import may_look
 from milepost_server.http.connection.known_heads import KnownHeads
-from milepost_server.http.requests import Context
+from milepost_server.http.requests import MOST_REMEMBERED_BYTES, Context
 from milepost_server.http.webhdfs.errors import status_and_body
 from milepost_server.http.webhdfs.parameters import Above, place_of
 from milepost_server.http.webhdfs.statuses import SERVER_DEFAULTS, Statuses, file_status, list_pieces
@@ -33,7 +33,9 @@ MOST_BYTES: Final = 4096
 
 _BEGINNING: Final = b"GET /webhdfs/v1/"
 _END: Final = b"\r\n\r\n"
-_TARGET: Final = re.compile(rb"GET /webhdfs/v1/([A-Za-z0-9._~/=+,:@-]*)\?([A-Za-z0-9._~=&-]*) HTTP/1\.1")
+_TARGET: Final = re.compile(
+    rb"GET /webhdfs/v1/([A-Za-z0-9._~/=+,:@-]*)\?([A-Za-z0-9._~=&-]{0,%d}) HTTP/1\.1" % MOST_REMEMBERED_BYTES
+)
 _MOST_QUERIES: Final = 1024
 _MOST_CHILDREN: Final = 64
 _encode: Final = msgspec.json.Encoder().encode

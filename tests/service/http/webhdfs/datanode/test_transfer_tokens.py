@@ -10,12 +10,14 @@ import pytest
 
 from milepost.errors import AccessDenied
 from milepost_server.blobs.shared_key import SharedKey
+from milepost_server.http.requests import MOST_REMEMBERED_BYTES
 from milepost_server.http.webhdfs.datanode.data_node import DataNode
 from milepost_server.http.webhdfs.datanode.data_nodes import DataNodeRegistry, DataNodes
 from milepost_server.http.webhdfs.datanode.peer import PROOF, Heartbeat, checked, signed
 from milepost_server.http.webhdfs.datanode.transfer_tokens import (
     LATE_SECONDS,
     LIFE_SECONDS,
+    PARAMETER,
     DownloadToken,
     UploadToken,
     proof_of,
@@ -103,3 +105,8 @@ def test_what_proves_a_permit_proves_no_message_and_the_other_way_round() -> Non
     foreign = base64.urlsafe_b64encode(proof_of(body, key, b"message") + body).decode()
     with pytest.raises(AccessDenied):
         verify(foreign, key, DownloadToken, AT)
+
+
+def test_no_query_with_a_token_is_short_enough_to_be_remembered() -> None:
+    shortest = sign(DownloadToken("a", "b", "", 0, "0" * 64, int(WALL)), b"key")
+    assert len(f"op=OPEN&{PARAMETER}={shortest}") > MOST_REMEMBERED_BYTES
