@@ -56,6 +56,7 @@ class Reserve:
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path
+        self._name = os.fspath(path)
         self._clock = clock
         self._held = False
         self._logged = False
@@ -132,7 +133,7 @@ class Reserve:
 
     def _is_there(self) -> bool:
         try:
-            return self._path.stat().st_size >= SMALLEST
+            return os.stat(self._name).st_size >= SMALLEST
         except OSError:
             return False
 

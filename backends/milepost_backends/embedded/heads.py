@@ -24,6 +24,10 @@ _MOVE_HEAD = (
     " ON CONFLICT (journal) DO UPDATE SET term = excluded.term, revision = excluded.revision,"
     ' lineage = excluded.lineage, digest = excluded.digest, "check" = excluded."check"'
 )
+_MOVE_HEAD_FROM = (
+    'UPDATE head SET term = ?, revision = ?, lineage = ?, digest = ?, "check" = ?'
+    ' WHERE journal = ? AND term = ? AND revision = ? AND lineage = ? AND digest = ? AND "check" = ?'
+)
 
 
 class InvalidHead(JournalDamaged):
@@ -58,6 +62,15 @@ def move_head(connection: sqlite3.Connection, head: Head) -> None:
     """Store ``head`` in place of the previous head of its journal."""
     row = (head.journal, head.term, head.revision, head.lineage, head.digest, head.check)
     connection.execute(_MOVE_HEAD, row)
+
+
+def move_head_from(connection: sqlite3.Connection, expected: Head, head: Head) -> bool:
+    """Store ``head`` if the stored head is ``expected``; return whether it was. The rest of the transaction may then
+    change records, and is rolled back otherwise.
+    """
+    values = (head.term, head.revision, head.lineage, head.digest, head.check)
+    stored = (expected.journal, expected.term, expected.revision, expected.lineage, expected.digest, expected.check)
+    return connection.execute(_MOVE_HEAD_FROM, (*values, *stored)).rowcount == 1
 
 
 def has_records(connection: sqlite3.Connection, journal: str) -> bool:

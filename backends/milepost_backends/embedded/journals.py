@@ -7,7 +7,6 @@ import secrets
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +32,7 @@ from milepost_backends.embedded.heads import (
     last_head,
     may_follow,
     move_head,
+    move_head_from,
     moved,
     stored_head,
 )
@@ -168,7 +168,8 @@ class SqliteJournals:
             raise ValueError(f"revision {revision} does not follow {head.revision}")
         if excess := self._limits.excess(changes):
             return CommitRefused(Refusal.TOO_LARGE, excess)
-        after = replace(head, revision=revision, digest=head.digest if digest is None else digest)
+        digest = head.digest if digest is None else digest
+        after = Head(head.journal, head.term, revision, head.lineage, digest)
         outcome = self._committed(head, changes, after)
         if isinstance(outcome, Done):
             self._place.note_log()
@@ -188,14 +189,13 @@ class SqliteJournals:
                 return CommitRefused(Refusal.HEAD_MOVED, f"{self._place.path} was replaced by another file")
             self._place.reserve.keep()
             connection.execute("BEGIN IMMEDIATE")
-            stored = stored_head(connection, head.journal)
-            if stored != head:
-                return CommitRefused(Refusal.HEAD_MOVED, moved(head, stored))
-            written = [(head.journal, key, value) for key, value in changes if value is not None]
-            deleted = [(head.journal, key) for key, value in changes if value is None]
-            connection.executemany(_UPSERT, written)
-            connection.executemany(_DELETE, deleted)
-            move_head(connection, after)
+            if not move_head_from(connection, head, after):
+                return CommitRefused(Refusal.HEAD_MOVED, moved(head, stored_head(connection, head.journal)))
+            for key, value in changes:
+                if value is not None:
+                    connection.execute(_UPSERT, (head.journal, key, value))
+                else:
+                    connection.execute(_DELETE, (head.journal, key))
             committing = True
             connection.execute("COMMIT")
             self._place.check()

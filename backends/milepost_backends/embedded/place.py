@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import sqlite3
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -20,7 +21,6 @@ from milepost_backends.contract import (
     StorageUnavailable,
     loss_of,
 )
-from milepost_backends.disk.filesystem import FileIdentity
 from milepost_backends.disk.reserve import Reserve
 from milepost_backends.embedded.database import connect, log_files, prepare_directory
 from milepost_backends.embedded.errors import backend_error, os_error
@@ -48,8 +48,15 @@ class Displaced(StorageUnavailable):
 
 
 class _Seen(NamedTuple):
-    identity: FileIdentity
+    """The identity and the size of a file."""
+
+    device: int
+    inode: int
     size: int
+
+    def has_grown_into(self, other: _Seen) -> bool:
+        """Return whether ``other`` is the same file at a later time, when it had grown or not changed."""
+        return (self.device, self.inode) == (other.device, other.inode) and self.size <= other.size
 
 
 class SqlitePlace:
@@ -64,9 +71,11 @@ class SqlitePlace:
         self.reserve = Reserve(path.with_suffix(RESERVE_SUFFIX))
         self._busy_timeout = busy_timeout
         self._connection: sqlite3.Connection | None = None
+        self._at, self._log_at = os.fspath(path), os.fspath(log_files(path)[0])
         self._file: _Seen | None = None
         self._unproven = False
-        self._log: tuple[FileIdentity | None, int] | None = None
+        self._log_noted = False
+        self._log: _Seen | None = None
         self._witness_fails = False
 
     @property
@@ -103,7 +112,7 @@ class SqlitePlace:
         SQLite never shortens it here, so another program must have done so. Raises `Displaced`, or `StorageUnavailable`
         if the file cannot be examined.
         """
-        if not self._is_displaced(now := _seen_at(self.path)):
+        if not self._is_displaced(now := _seen_at(self._at)):
             self._file = now
             return
         self.close()
@@ -118,10 +127,10 @@ class SqlitePlace:
         errors of `check`.
         """
         self.check()
-        if self._connection is not None and self._log is not None and not self._log_is_whole(self._log):
+        if self._connection is not None and self._log_noted and not self._log_is_whole():
             self.close()
         if self._connection is None:
-            self._log = None
+            self._log_noted = False
             self._connection = self._connect(create=False)
         return self._connection
 
@@ -139,8 +148,8 @@ class SqlitePlace:
         The leader, which is another process, may have put the file there; so may another program. Nothing is written to
         the file before the take-over.
         """
-        now = _seen_at(self.path)
-        if now is not None and now.size > 0 and self._file is not None and now.identity != self._file.identity:
+        now = _seen_at(self._at)
+        if now is not None and now.size > 0 and self._file is not None and now[:2] != self._file[:2]:
             self._open_other()
             self._unproven = True
 
@@ -150,7 +159,7 @@ class SqlitePlace:
         If there is no file, none is made. ``remembered`` says that the caller leads, and will write all records from
         its memory. In that case the other or shortened file is put aside, and a new one is made.
         """
-        now = _seen_at(self.path)
+        now = _seen_at(self._at)
         displaced = self._file is not None and self._is_displaced(now)
         if remembered and (displaced or self._unproven):
             self.renew()
@@ -193,7 +202,7 @@ class SqlitePlace:
 
         With them, `ready` notices that another program deleted, replaced or shortened the log.
         """
-        self._log = _log_at(self.path)
+        self._log, self._log_noted = self._see_log(), True
 
     def damaged(self, what: str) -> JournalDamaged:
         """Return the error for damage in the database file itself, which ``what`` describes.
@@ -226,13 +235,13 @@ class SqlitePlace:
 
         Raises `Displaced` if another file was put there meanwhile, and the errors of `connect`.
         """
-        before = _seen_at(self.path)
+        before = _seen_at(self._at)
         self._connection = self.with_room(lambda: self._connect(create=create))
-        self._file, self._log, self._unproven = before or _seen_at(self.path), None, False
+        self._file, self._log_noted, self._unproven = before or _seen_at(self._at), False, False
         self.check()
 
     def _is_displaced(self, now: _Seen | None) -> bool:
-        return now is None or self._file is None or now.identity != self._file.identity or now.size < self._file.size
+        return now is None or self._file is None or not self._file.has_grown_into(now)
 
     def _salvage(self) -> None:
         doing = f"cannot put a new database in the place of {self.path}"
@@ -280,7 +289,7 @@ class SqlitePlace:
 
     def _is_filled(self) -> bool:
         """Return whether the database file exists and is not empty. Raises `StorageUnavailable`."""
-        seen = _seen_at(self.path)
+        seen = _seen_at(self._at)
         return seen is not None and seen.size > 0
 
     def _traces(self) -> list[str]:
@@ -304,25 +313,25 @@ class SqlitePlace:
             content = b""
         return f"database file {hashlib.blake2b(content, digest_size=8).hexdigest()}"
 
-    def _log_is_whole(self, noted: tuple[FileIdentity | None, int]) -> bool:
-        identity, size = _log_at(self.path)
-        return identity == noted[0] and size >= noted[1]
+    def _log_is_whole(self) -> bool:
+        now = self._see_log()
+        return now is None if self._log is None else now is not None and self._log.has_grown_into(now)
+
+    def _see_log(self) -> _Seen | None:
+        """Return identity and size of the write-ahead log; None if it cannot be seen."""
+        try:
+            status = os.stat(self._log_at)
+        except OSError:
+            return None
+        return _Seen(status.st_dev, status.st_ino, status.st_size)
 
 
-def _seen_at(path: Path) -> _Seen | None:
+def _seen_at(path: str) -> _Seen | None:
     """Return identity and size of the file at ``path``, or None if there is none. Raises `StorageUnavailable`."""
     try:
-        status = path.stat()
+        status = os.stat(path)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise StorageUnavailable(f"cannot look at {path}: {error.strerror}") from error
-    return _Seen(FileIdentity(status.st_dev, status.st_ino), status.st_size)
-
-
-def _log_at(path: Path) -> tuple[FileIdentity | None, int]:
-    log = log_files(path)[0]
-    try:
-        return FileIdentity.of(log), log.stat().st_size
-    except OSError:
-        return None, 0
+    return _Seen(status.st_dev, status.st_ino, status.st_size)

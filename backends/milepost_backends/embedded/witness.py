@@ -28,6 +28,7 @@ GONE: Final = "is gone"
 DAMAGED: Final = "is damaged"
 _BLOCK: Final = 4096
 _SLOTS: Final = 2
+_FOR_WRITING: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 _LINE: Final = re.compile(
     rb"(milepost-witness-1 (\S+) term=(\d+) revision=(\d+) lineage=(\S+) digest=(\S+)) check=([0-9a-f]{32})\n *\Z"
@@ -52,6 +53,7 @@ class FileWitness:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._at = os.fspath(path)
         self._slots: dict[str, int] = {}
 
     def ask(self, journal: str) -> Testimony:
@@ -76,7 +78,7 @@ class FileWitness:
 
         Call `ask` before, which finds the slots; a journal without slots gets new ones.
         """
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+        descriptor = os.open(self.path, _FOR_WRITING, PRIVATE_FILE)
         try:
             if head.journal not in self._slots:
                 pairs = -(-os.fstat(descriptor).st_size // (_BLOCK * _SLOTS))
@@ -96,7 +98,7 @@ class FileWitness:
         if head.journal not in self._slots:
             self.begin(head)
             return
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+        descriptor = os.open(self._at, _FOR_WRITING, PRIVATE_FILE)
         try:
             self._write(descriptor, head)
         finally:
