@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from milepost_backends.contract import Change, Done, PointerStore, Unknown
 from tests.contracts.contending import Contender

@@ -59,7 +59,7 @@ PLACES: Mapping[tuple[str, int], Sequence[Before | Swap]] = {
     (BLOBS, 4): [_IMPORTS, Before('    Backend("local", _directory')],
     (OPERATION, 1): [Before("RELEASE_AND_TRY_REMOVE = ")],
     (OPERATION, 2): [Before("| `DELETE /handles/{name}` |")],
-    (OPERATION, 3): [Before("@dataclass(frozen=True, slots=True)\nclass ReleaseAll")],
+    (OPERATION, 3): [Before("class ReleaseAll")],
     (OPERATION, 4): [
         Before("def release("),
         Before("    ReleaseHandle: release,"),
@@ -71,7 +71,10 @@ PLACES: Mapping[tuple[str, int], Sequence[Before | Swap]] = {
         Swap("    RELEASE_AND_TRY_REMOVE,\n)", "    RELEASE_AND_TRY_REMOVE,\n    TOUCH,\n)"),
         Swap("ReleaseHandle\n", "ReleaseHandle, Touch\n"),
     ],
-    (OPERATION, 7): [Before("    def release_all("), Swap("    RESIGN,\n)", "    RESIGN,\n    TOUCH,\n)")],
+    (OPERATION, 7): [
+        Before("    def release_all("),
+        Swap("    RESTORE_JOB_HISTORY,\n)", "    RESTORE_JOB_HISTORY,\n    TOUCH,\n)"),
+    ],
     (OPERATION, 8): [Before("    def release_all(")],
     (OPERATION, 9): [Before("    async def release_all(")],
     (OPERATION, 10): [Before()],

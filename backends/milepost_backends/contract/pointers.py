@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
+import msgspec
+
 NO_RECORDS: Final = "0-" + "0" * 32
 """The digest of a journal without records."""
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(msgspec.Struct, frozen=True, gc=False):
     """The one object of a journal on which every commit is conditional.
 
     ``term`` counts leaderships over this journal. Every committed group raises ``revision``, which never falls.
@@ -63,15 +64,13 @@ class Refusal(Enum):
     FAILED = "the store failed, certainly before anything was written"
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(msgspec.Struct, frozen=True, gc=False):
     """The outcome of a commit that wrote its group; ``head`` is the head of the journal after the group."""
 
     head: Head
 
 
-@dataclass(frozen=True, slots=True)
-class CommitRefused:
+class CommitRefused(msgspec.Struct, frozen=True, gc=False):
     """The outcome of a commit that did not write its group, and never will."""
 
     reason: Refusal
@@ -81,8 +80,7 @@ class CommitRefused:
         return f"{self.reason.value}: {self.detail}"
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(msgspec.Struct, frozen=True, gc=False):
     """The outcome of a commit if it is unknown whether the group was written, or will still be. Only a take-over
     resolves it.
     """

@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from milepost_backends.contract import Head, JournalDamaged
 from milepost_backends.embedded.witness import DAMAGED, Testimony

@@ -17,9 +17,10 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from msgspec.structs import replace
 
 from milepost_backends.contract import Head
 from milepost_backends.disk.filesystem import PRIVATE_FILE, sync_directory

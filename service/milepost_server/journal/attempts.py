@@ -22,8 +22,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
@@ -61,8 +63,7 @@ class Superseded(Exception):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(msgspec.Struct, frozen=True, gc=False):
     """A committed write of files: its fingerprint, its first answer marked as a replay, and the blob of a put.
 
     ``blob`` is None for a write without a blob, and if the blob of the first attempt is not known.

@@ -7,8 +7,9 @@ import logging
 import random
 import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from milepost.wire import Code
 from milepost_backends.contract import (
@@ -46,8 +47,7 @@ from milepost_server.rules.decisions import Accepted, DecisionContext
 log = logging.getLogger("milepost.journal")
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True, gc=False):
     """The committed state at one revision, read while the lease surely held."""
 
     view: View

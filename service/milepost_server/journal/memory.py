@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from milepost_backends.contract import Head
 from milepost_server.journal.commit.groups import Group

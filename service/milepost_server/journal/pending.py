@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from milepost_server.memory.view import View
 from milepost_server.model.requests.base import Request
 from milepost_server.rules.decisions import Accepted, Blocked, Decision, DecisionContext, Refused
@@ -16,8 +18,7 @@ Decide = Callable[[View, Request, DecisionContext], Decision]
 """A function that decides a request against the state at the time of the request's commit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(msgspec.Struct, frozen=True, gc=False):
     """A final decision of the rules on a request, with the revision and the term of the state that it reflects."""
 
     decision: Decision

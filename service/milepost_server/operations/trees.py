@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from milepost.wire import Code
 from milepost_backends.contract import BlobStore

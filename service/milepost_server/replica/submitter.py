@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import msgspec
+from msgspec.structs import replace
 
 from milepost.errors import Problem
 from milepost.wire import Code
@@ -79,8 +82,7 @@ class Caller:
         return self.attempt.session
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True, gc=False):
     """An answer with the revision and the term that it reflects."""
 
     answer: Answer

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from milepost.wire import Code, Outcome
 from milepost_server.memory.lookup import ManifestsNotLoaded

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from milepost.wire import Code, Outcome
 from milepost_server.memory.snapshots import Snapshot
@@ -16,11 +18,10 @@ Changes = Mapping[str, Stored | None]
 """The records to write, by key; None deletes the record."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """The answer to the caller: a JSON body, the version of a handle, and whether something was created."""
 
-    body: Mapping[str, Any] = field(default_factory=dict)
+    body: Mapping[str, Any] = {}
     version: str | None = None
     created: bool = False
     replayed: bool = False
@@ -39,8 +40,7 @@ class Inventory:
     snapshot: Snapshot | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(msgspec.Struct, frozen=True, gc=False):
     """The request is granted. Without ``changes``, the answer comes from the current state.
 
     ``discards`` are blobs that the changes replace; they are deleted after a delay for readers that still read them.
@@ -50,7 +50,7 @@ class Accepted:
     """
 
     answer: Answer
-    changes: Changes = field(default_factory=dict)
+    changes: Changes = {}
     discards: tuple[str, ...] = ()
     orphans: tuple[str, ...] = ()
     finish: FinishNeeded | None = None
@@ -58,8 +58,7 @@ class Accepted:
     depends: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class FinishNeeded:
+class FinishNeeded(msgspec.Struct, frozen=True, gc=False):
     """A removal that has begun. To finish it, first delete ``blob``, then submit `FinishRemoval` for ``name`` at
     ``version``.
     """
@@ -70,8 +69,7 @@ class FinishNeeded:
     blob: str
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True, gc=False):
     """The request is refused, and nothing changes. For ``outcome`` and ``retryable``, None means the default of the
     code.
 
@@ -81,15 +79,14 @@ class Refused:
 
     code: Code
     detail: str
-    extras: Mapping[str, Any] = field(default_factory=dict)
+    extras: Mapping[str, Any] = {}
     outcome: Outcome | None = None
     retryable: bool | None = None
     depends: int = 0
     until_trimmed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Blocked:
+class Blocked(msgspec.Struct, frozen=True, gc=False):
     """The request can be decided only after a removal that has begun is finished. `Decision` explains ``depends``."""
 
     finish: FinishNeeded
@@ -109,8 +106,7 @@ Handler = Callable[[View, Any, "DecisionContext"], Decision]
 Handlers = Mapping[type[Request], Handler]
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionContext:
+class DecisionContext(msgspec.Struct, frozen=True, gc=False):
     """What a decision may know besides the records: facts about time and leadership, and limits.
 
     ``revision`` is the revision that the request's change will get. ``wall`` is the time of day (RFC 3339, UTC), which

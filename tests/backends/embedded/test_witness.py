@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from milepost_backends.contract import Head
 from milepost_backends.embedded.witness import DAMAGED, GONE, FileWitness

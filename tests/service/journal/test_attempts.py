@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from milepost.errors import IdempotencyMismatch, OutcomeUnknown
 from milepost.wire import Code

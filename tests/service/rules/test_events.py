@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from milepost_server.model.records import Corrupt, Store, handle_key, store_key
 from milepost_server.model.requests.base import LEADER, Attempt, Request

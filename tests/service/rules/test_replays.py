@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from milepost.wire import MAX_LABEL_VALUE, MAX_LABELS, Code, Outcome
 from milepost_server.model.records import KEPT_KEYS, KEPT_KEYS_BYTES, encode, handle_key

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import replace
 from random import Random
 from typing import Protocol, TypeVar
+
+from msgspec.structs import replace
 
 from milepost_backends.contract import (
     Change,

@@ -6,9 +6,10 @@ import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from milepost_backends.contract import Head
 from milepost_backends.embedded.pointers import FILE_NAME, WITNESS_NAME

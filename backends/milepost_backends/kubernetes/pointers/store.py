@@ -14,6 +14,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from msgspec import structs
+
 from milepost_backends.contract import (
     BackendError,
     Change,
@@ -197,7 +199,7 @@ class KubernetesPointers:
             check_key(key)
         if excess := self.limits.excess(changes):
             return CommitRefused(Refusal.TOO_LARGE, excess)
-        after = replace(head, revision=revision, digest=head.digest if digest is None else digest)
+        after = structs.replace(head, revision=revision, digest=head.digest if digest is None else digest)
         # the lock lets waiting tasks in by turns, so groups are written in the order of the calls
         async with self._turn(head.journal):
             try:

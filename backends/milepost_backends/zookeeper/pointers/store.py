@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kazoo.exceptions import KazooException
+from msgspec.structs import replace
 
 from milepost_backends.contract import (
     BackendError,

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from milepost.wire import Code
 from milepost_backends.contract import Change, Commit, GroupLimits, Head
 from milepost_server.journal.commit.room import SizeLimit
@@ -27,8 +29,7 @@ single request that reads thousands of paths takes as long as a hundred ordinary
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True, gc=False):
     """A request that is part of a group, with its answer and the revision of its change."""
 
     pending: PendingRequest
@@ -36,8 +37,7 @@ class Member:
     revision: int
 
 
-@dataclass(frozen=True, slots=True)
-class NoOpRequest:
+class NoOpRequest(msgspec.Struct, frozen=True, gc=False):
     """A request that changes nothing. It may be answered once group number ``depends`` has been committed, or at once
     if ``depends`` is 0.
     """

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import ClassVar
 
+import msgspec
+from msgspec.structs import replace
 
-@dataclass(frozen=True, slots=True)
-class BlobRef:
+
+class BlobRef(msgspec.Struct, frozen=True, gc=False):
     """A reference to bytes that are already in the blob store: key, size in bytes, lower-case hex SHA-256."""
 
     key: str
@@ -21,8 +22,7 @@ NO_BLOB = BlobRef("", 0, "")
 """The reference in a request that has no bytes, or that contains the bytes itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class UploadRef:
+class UploadRef(msgspec.Struct, frozen=True, gc=False):
     """A reference, by id, to an upload whose bytes a handle takes over.
 
     ``found`` is the blob that was found under the upload's key; None if there was none. The digest of this blob is
@@ -37,8 +37,7 @@ KeyScope = tuple[str, str, str]
 """Store (or the empty string), session, idempotency key: the three together identify one request."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True, gc=False):
     """One attempt at a request: the session that makes it, the idempotency key, and the number of this attempt, from 1.
 
     A request without a key cannot be retried. ``client`` is the name of the client, if the client may use only its own
@@ -71,8 +70,7 @@ class Keeper(Enum):
     PATH = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, gc=False):
     """The common part of every request that changes something: its attempt. Class variables say what the rules require.
 
     A request ``by_leader`` is made by the leader itself: it has no session, and is decided anew if its outcome was in
@@ -115,6 +113,12 @@ class Request:
         """What identifies the request among all requests: store, session and idempotency key."""
         return (self.store or "", self.attempt.session, self.attempt.key or "")
 
+    def __repr__(self) -> str:
+        """Return class and members, without the bytes of a state."""
+        members = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        told = ", ".join(f"{name}={value!r}" for name, value in members if not isinstance(value, bytes))
+        return f"{type(self).__name__}({told})"
+
     def fingerprint(self) -> str:
         """Return a digest of the request's content. Two requests under one idempotency key count as the same if their
         digests are equal.
@@ -122,8 +126,7 @@ class Request:
         return fingerprint_of(type(self).__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class StoreRequest(Request):
+class StoreRequest(Request, frozen=True, gc=False):
     """A request about one store."""
 
     keeper: ClassVar[Keeper] = Keeper.STORE
@@ -135,8 +138,7 @@ class StoreRequest(Request):
         return self.store_name
 
 
-@dataclass(frozen=True, slots=True)
-class HandleRequest(StoreRequest):
+class HandleRequest(StoreRequest, frozen=True, gc=False):
     """A request about one handle."""
 
     keeper: ClassVar[Keeper] = Keeper.HANDLE

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+import msgspec
 
 from milepost_server.model.requests.base import (
     NO_BLOB,
@@ -17,8 +18,7 @@ from milepost_server.model.requests.base import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Add(HandleRequest):
+class Add(HandleRequest, frozen=True, gc=False):
     """Add a handle and lock it (Flink's addAndLock).
 
     With ``upload``, the bytes are those of the upload, and ``blob`` has only their announced size and digest, without a
@@ -29,16 +29,15 @@ class Add(HandleRequest):
 
     epoch: int | None = None
     blob: BlobRef = NO_BLOB
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = {}
     upload: UploadRef | None = None
-    data: bytes | None = field(default=None, repr=False)
+    data: bytes | None = None
 
     def fingerprint(self) -> str:
         return fingerprint_of("Add", self.name, "", self.blob.size, self.blob.sha256)
 
 
-@dataclass(frozen=True, slots=True)
-class StatedAct:
+class StatedAct(msgspec.Struct, frozen=True, gc=False):
     """What a client says that its change of a handle does to the job: the ``kind`` of an entry of the history, and
     ``about``, members of that entry.
     """
@@ -47,8 +46,7 @@ class StatedAct:
     about: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Replace(HandleRequest):
+class Replace(HandleRequest, frozen=True, gc=False):
     """Replace a state at ``version`` (Flink's replace). If ``labels`` is None, the labels stay.
 
     The bytes are given as in `Add`: by ``upload``, ``data`` or ``blob``. ``act`` is entered into the history of the
@@ -62,15 +60,14 @@ class Replace(HandleRequest):
     blob: BlobRef = NO_BLOB
     labels: Mapping[str, str] | None = None
     upload: UploadRef | None = None
-    data: bytes | None = field(default=None, repr=False)
+    data: bytes | None = None
     act: StatedAct | None = None
 
     def fingerprint(self) -> str:
         return fingerprint_of("Replace", self.name, self.version, self.blob.size, self.blob.sha256)
 
 
-@dataclass(frozen=True, slots=True)
-class Remove(HandleRequest):
+class Remove(HandleRequest, frozen=True, gc=False):
     """Release a handle and remove it, optionally only at ``version`` (Flink's releaseAndTryRemove)."""
 
     fenced: ClassVar[bool] = True
@@ -82,28 +79,23 @@ class Remove(HandleRequest):
         return fingerprint_of("Remove", self.name, self.version or "")
 
 
-@dataclass(frozen=True, slots=True)
-class LockHandle(HandleRequest):
+class LockHandle(HandleRequest, frozen=True, gc=False):
     """Lock a handle and return its record (Flink's getAndLock)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseHandle(HandleRequest):
+class ReleaseHandle(HandleRequest, frozen=True, gc=False):
     """Release the session's lock on a handle (Flink's release)."""
 
 
-@dataclass(frozen=True, slots=True)
-class LockAll(StoreRequest):
+class LockAll(StoreRequest, frozen=True, gc=False):
     """Lock all handles and return their records (Flink's getAllAndLock)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseAll(StoreRequest):
+class ReleaseAll(StoreRequest, frozen=True, gc=False):
     """Release all locks of the session in a store (Flink's releaseAll)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Clear(StoreRequest):
+class Clear(StoreRequest, frozen=True, gc=False):
     """Remove all handles of a store, without deleting their blobs (Flink's clearEntries)."""
 
     fenced: ClassVar[bool] = True
@@ -111,8 +103,7 @@ class Clear(StoreRequest):
     epoch: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DropJob(StoreRequest):
+class DropJob(StoreRequest, frozen=True, gc=False):
     """Drop a job: all handles and files of a store, with its snapshots and savepoints, in one commit."""
 
     fenced: ClassVar[bool] = True
@@ -120,8 +111,7 @@ class DropJob(StoreRequest):
     epoch: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReportRows(StoreRequest):
+class ReportRows(StoreRequest, frozen=True, gc=False):
     """Enter into the history how many input rows committed batches of the query in ``directory`` had: ``rows`` by the
     number of the batch.
     """
@@ -131,11 +121,10 @@ class ReportRows(StoreRequest):
 
     epoch: int | None = None
     directory: str = ""
-    rows: Mapping[int, int] = field(default_factory=dict)
+    rows: Mapping[int, int] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class CreateUpload(StoreRequest):
+class CreateUpload(StoreRequest, frozen=True, gc=False):
     """Create an upload, which lets a client put bytes itself: ``blob`` is their key, size and digest.
 
     The upload expires after ``ttl`` seconds.
@@ -151,20 +140,17 @@ class CreateUpload(StoreRequest):
         return fingerprint_of("CreateUpload", self.blob.size, self.blob.sha256)
 
 
-@dataclass(frozen=True, slots=True)
-class Campaign(StoreRequest):
+class Campaign(StoreRequest, frozen=True, gc=False):
     """Ask for the epoch of a store. With ``if_stopped``, the epoch is granted although a person has stopped the job."""
 
     if_stopped: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Resign(StoreRequest):
+class Resign(StoreRequest, frozen=True, gc=False):
     """Resign the epoch of a store, so that another session can be granted the next one."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExpireUpload(StoreRequest):
+class ExpireUpload(StoreRequest, frozen=True, gc=False):
     """End an upload that has expired. Made by the leader itself."""
 
     by_leader: ClassVar[bool] = True
@@ -172,8 +158,7 @@ class ExpireUpload(StoreRequest):
     upload: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FinishRemoval(HandleRequest):
+class FinishRemoval(HandleRequest, frozen=True, gc=False):
     """Mark a handle as removed, since the blob of this ``version`` has been deleted. Made by the leader itself."""
 
     by_leader: ClassVar[bool] = True
@@ -181,8 +166,7 @@ class FinishRemoval(HandleRequest):
     version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Scrub(StoreRequest):
+class Scrub(StoreRequest, frozen=True, gc=False):
     """Drop the records under ``keys`` that are not needed any more: of removed or cleared handles, used uploads, and
     sessions that ended long ago. Made by the leader itself.
     """

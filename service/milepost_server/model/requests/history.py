@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
 from milepost_server.model.history import HistoryEntry
 from milepost_server.model.requests.base import StoreRequest, fingerprint_of
 
 
-@dataclass(frozen=True, slots=True)
-class RestoreHistory(StoreRequest):
+class RestoreHistory(StoreRequest, frozen=True, gc=False):
     """Restore the history of a job from a backup that was made at the time ``saved``: its ``entries``, the oldest
     first, without revisions. ``source`` is the name of the job in the backup.
     """

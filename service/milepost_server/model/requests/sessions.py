@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from milepost_server.model.processes import Process
 from milepost_server.model.requests.base import Keeper, Request, fingerprint_of
 
 
-@dataclass(frozen=True, slots=True)
-class OpenSession(Request):
+class OpenSession(Request, frozen=True, gc=False):
     """Create a session that belongs to ``owner``, or renew the session that lives under this id.
 
     A renewal without ``process`` leaves the description of the process as it is.
@@ -30,13 +28,11 @@ class OpenSession(Request):
         return fingerprint_of("OpenSession", self.ttl, self.holder, *described)
 
 
-@dataclass(frozen=True, slots=True)
-class EndSession(Request):
+class EndSession(Request, frozen=True, gc=False):
     """End a session, as its client asks."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExpireSession(Request):
+class ExpireSession(Request, frozen=True, gc=False):
     """End the session that was created at ``created_revision``, whose TTL has passed. Made by the leader itself."""
 
     by_leader: ClassVar[bool] = True
@@ -44,8 +40,7 @@ class ExpireSession(Request):
     created_revision: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CreateDeployment(Request):
+class CreateDeployment(Request, frozen=True, gc=False):
     """Give the deployment the id ``deployment`` if it has none. Made by the leader itself before it serves."""
 
     by_leader: ClassVar[bool] = True

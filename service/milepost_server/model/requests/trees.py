@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
+
+import msgspec
 
 from milepost_server.model.requests.base import NO_BLOB, BlobRef, Keeper, Request, StoreRequest, fingerprint_of
 from milepost_server.model.requests.handles import Add, Replace
 from milepost_server.model.trees import Manifest, RangeTombstone, Rollback, Savepoint, TreeSnapshot
 
 
-@dataclass(frozen=True, slots=True)
-class TreeRequest(StoreRequest):
+class TreeRequest(StoreRequest, frozen=True, gc=False):
     """A request about one path of a store's tree. It needs no session; the current ``epoch`` permits it."""
 
     needs_session: ClassVar[bool] = False
@@ -26,8 +26,7 @@ class TreeRequest(StoreRequest):
         return fingerprint_of(type(self).__name__, self.path)
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(msgspec.Struct, frozen=True, gc=False):
     """The deepest existing directory above a file at the time when its bytes began to come, with its creation revision:
     the empty path and 0 for the root, which always exists.
 
@@ -44,8 +43,7 @@ NOW = Begun()
 """The value of `Begun` for a put that does not depend on the time when its bytes came: the root always exists."""
 
 
-@dataclass(frozen=True, slots=True)
-class PutFile(TreeRequest):
+class PutFile(TreeRequest, frozen=True, gc=False):
     """Put a complete file at a path: its bytes are ``data`` or, if that is None, in the blob."""
 
     keeper: ClassVar[Keeper] = Keeper.PATH
@@ -61,8 +59,7 @@ class PutFile(TreeRequest):
         return fingerprint_of("PutFile", self.path, self.blob.size, self.blob.sha256, *only_new)
 
 
-@dataclass(frozen=True, slots=True)
-class MakeDirectory(TreeRequest):
+class MakeDirectory(TreeRequest, frozen=True, gc=False):
     """Create a directory, with all directories above it."""
 
     remembered: ClassVar[bool] = True
@@ -80,8 +77,7 @@ class OntoExisting(Enum):
     ANSWER_FALSE = "answer false"
 
 
-@dataclass(frozen=True, slots=True)
-class RenamePath(TreeRequest):
+class RenamePath(TreeRequest, frozen=True, gc=False):
     """Rename the file or directory at a path to ``target``, atomically."""
 
     target: str = ""
@@ -91,8 +87,7 @@ class RenamePath(TreeRequest):
         return fingerprint_of("RenamePath", self.path, self.target)
 
 
-@dataclass(frozen=True, slots=True)
-class DeletePath(TreeRequest):
+class DeletePath(TreeRequest, frozen=True, gc=False):
     """Delete a file or a directory; a directory that is not empty only if ``recursive``."""
 
     remembered: ClassVar[bool] = True
@@ -103,8 +98,7 @@ class DeletePath(TreeRequest):
         return fingerprint_of("DeletePath", self.path, *(("recursive",) if self.recursive else ()))
 
 
-@dataclass(frozen=True, slots=True)
-class RollBack(TreeRequest):
+class RollBack(TreeRequest, frozen=True, gc=False):
     """Roll the tree back to ``revision``, which must be that of a kept snapshot or of a savepoint.
 
     The paths ``keep`` and everything below them stay unchanged. With ``replace``, the same commit replaces the state of
@@ -134,8 +128,7 @@ def state_write_of(request: Request) -> Add | Replace | None:
     return request if isinstance(request, Add | Replace) else None
 
 
-@dataclass(frozen=True, slots=True)
-class CloneTree(TreeRequest):
+class CloneTree(TreeRequest, frozen=True, gc=False):
     """Fill an empty tree with copies of another job's files, those of the snapshot ``original``.
 
     The manifest ``manifest`` lists the copies: ``files`` files with ``bytes`` bytes. After the clone, ``snapshot`` is
@@ -160,8 +153,7 @@ class CloneTree(TreeRequest):
         return fingerprint_of("CloneTree", self.original, *written, *added)
 
 
-@dataclass(frozen=True, slots=True)
-class MakeSavepoint(StoreRequest):
+class MakeSavepoint(StoreRequest, frozen=True, gc=False):
     """Keep a snapshot under a name: the snapshot at ``revision``, or the newest one if that is 0. Needs no epoch."""
 
     needs_session: ClassVar[bool] = False
@@ -174,8 +166,7 @@ class MakeSavepoint(StoreRequest):
         return fingerprint_of("PinCut", self.savepoint, self.revision)
 
 
-@dataclass(frozen=True, slots=True)
-class DropSavepoint(StoreRequest):
+class DropSavepoint(StoreRequest, frozen=True, gc=False):
     """Drop a savepoint."""
 
     needs_session: ClassVar[bool] = False
@@ -187,8 +178,7 @@ class DropSavepoint(StoreRequest):
         return fingerprint_of("Unpin", self.savepoint)
 
 
-@dataclass(frozen=True, slots=True)
-class TrimTree(StoreRequest):
+class TrimTree(StoreRequest, frozen=True, gc=False):
     """Drop entries of these paths that no reader can see any more. Made by the leader itself.
 
     ``range_tombstones`` and ``rollbacks`` are dropped too: no record of a path must be changed for them any more.
@@ -201,8 +191,7 @@ class TrimTree(StoreRequest):
     rollbacks: tuple[Rollback, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BeginCompaction(StoreRequest):
+class BeginCompaction(StoreRequest, frozen=True, gc=False):
     """Begin a compaction: from now on until `CompactTree`, no record of a path of the tree is dropped. A compaction
     that began earlier can no longer be completed. Made by the leader itself.
     """
@@ -210,8 +199,7 @@ class BeginCompaction(StoreRequest):
     by_leader: ClassVar[bool] = True
 
 
-@dataclass(frozen=True, slots=True)
-class CompactTree(StoreRequest):
+class CompactTree(StoreRequest, frozen=True, gc=False):
     """Give a tree this manifest, in place of the manifests in the blobs ``replaced``. Made by the leader itself.
 
     ``begun`` is the revision at which `BeginCompaction` was committed, 0 for a manifest that only replaces others. If
@@ -227,8 +215,7 @@ class CompactTree(StoreRequest):
     savepoints: tuple[Savepoint, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DropBlobs(StoreRequest):
+class DropBlobs(StoreRequest, frozen=True, gc=False):
     """Delete blobs that only rows of replaced manifests named, and that no record or manifest names now. Made by the
     leader itself.
     """
@@ -238,8 +225,7 @@ class DropBlobs(StoreRequest):
     blobs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DropCompacted(StoreRequest):
+class DropCompacted(StoreRequest, frozen=True, gc=False):
     """Drop the records of these paths whose content is now in a manifest. Made by the leader itself."""
 
     by_leader: ClassVar[bool] = True

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from milepost_server.model.requests.base import StoreRequest, fingerprint_of
 
 
-@dataclass(frozen=True, slots=True)
-class WishRequest(StoreRequest):
+class WishRequest(StoreRequest, frozen=True, gc=False):
     """A request about the driver of a job. It needs neither a session nor the epoch, which the driver holds.
 
     ``who`` and ``reason`` are what the client says of the person and of the cause.
@@ -21,8 +19,7 @@ class WishRequest(StoreRequest):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StopJob(WishRequest):
+class StopJob(WishRequest, frozen=True, gc=False):
     """Ask the driver of a job to resign, and grant no further epoch.
 
     ``savepoint`` is the name of a savepoint to make of the state after the last batch, empty for none.
@@ -34,8 +31,7 @@ class StopJob(WishRequest):
         return fingerprint_of("StopJob", self.savepoint)
 
 
-@dataclass(frozen=True, slots=True)
-class HandOver(WishRequest):
+class HandOver(WishRequest, frozen=True, gc=False):
     """Ask the driver of a job to resign, so that a standby leads. ``ending`` is the epoch that shall end, 0 for the
     current one.
     """
@@ -46,6 +42,5 @@ class HandOver(WishRequest):
         return fingerprint_of("HandOver", self.ending)
 
 
-@dataclass(frozen=True, slots=True)
-class StartJob(WishRequest):
+class StartJob(WishRequest, frozen=True, gc=False):
     """Take a wish to stop back, so that a driver is granted the next epoch."""

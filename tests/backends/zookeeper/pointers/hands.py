@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kazoo.client import KazooClient
+from msgspec.structs import replace
 
 from milepost_backends.contract import Head
 from milepost_backends.zookeeper.pointers.layout import ZnodeLayout, encode_head

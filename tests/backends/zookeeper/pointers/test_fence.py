@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError
+from msgspec.structs import replace
 
 from milepost_backends.contract import Commit, Head, Refusal
 from milepost_backends.zookeeper.address import ZooKeeperAddress

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from milepost_backends.contract import NO_RECORDS, Head, JournalDamaged, TakeOverLost
 from milepost_backends.zookeeper.pointers.layout import ZnodeLayout, encode_head
@@ -13,10 +14,10 @@ from milepost_backends.zookeeper.pointers.succession import Remembered, Stored, 
 
 LAYOUT = ZnodeLayout("/m", "root")
 HEAD = Head("root", 5, 20, "aaaa", "1-" + "a" * 32)
-OLDER = replace(HEAD, revision=19, digest="1-" + "0" * 32)
-BURNT = replace(HEAD, term=6, revision=21, lineage="bbbb")
+OLDER = structs.replace(HEAD, revision=19, digest="1-" + "0" * 32)
+BURNT = structs.replace(HEAD, term=6, revision=21, lineage="bbbb")
 """A later term that wrote nothing."""
-WROTE = replace(BURNT, revision=22, digest="1-" + "b" * 32)
+WROTE = structs.replace(BURNT, revision=22, digest="1-" + "b" * 32)
 
 
 def head(of: Head | None, name: str = "") -> Stored:
@@ -76,7 +77,7 @@ def test_a_witness_that_is_gone_altered_or_older_is_named(recorded: Stored | Non
         found(head(None), recorded=witness(HEAD)),
         found(head(OLDER), recorded=witness(HEAD)),
         found(head(None), head(None, "other"), recorded=witness(HEAD)),
-        found(head(replace(HEAD, digest="1-" + "c" * 32)), recorded=witness(HEAD)),
+        found(head(structs.replace(HEAD, digest="1-" + "c" * 32)), recorded=witness(HEAD)),
     ],
 )
 def test_what_the_witness_contradicts_takes_its_owner_or_who_leads(what: StoredJournal) -> None:

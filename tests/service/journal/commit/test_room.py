@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from milepost.wire import Code
 from milepost_backends.contract import GroupLimits, Head, PointerStore

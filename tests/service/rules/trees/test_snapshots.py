@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from milepost.wire import Code, Outcome
 from milepost_server.model.history import ACTS, page_key
