@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -43,8 +44,16 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 
         A stored head whose checksum is missing or wrong is not valid.
         """
-        fields = f"{self.journal}\n{self.term}\n{self.revision}\n{self.lineage}\n{self.digest}"
-        return hashlib.blake2b(fields.encode(), digest_size=16).hexdigest()
+        return _check(self)
+
+
+@lru_cache(maxsize=64)
+def _check(head: Head) -> str:
+    """Return the checksum of a head. It is asked for when the head is written, and again when the next one replaces
+    it.
+    """
+    fields = f"{head.journal}\n{head.term}\n{head.revision}\n{head.lineage}\n{head.digest}"
+    return hashlib.blake2b(fields.encode(), digest_size=16).hexdigest()
 
 
 class Change(NamedTuple):

@@ -106,9 +106,10 @@ class FileLock:
         ``stat``.
         """
         try:
-            return self._descriptor is not None and FileIdentity.of(self._path) == self._identity
+            status = os.stat(self._path)
         except OSError:
             return False  # without a stat it is not certain that the path names the locked file
+        return self._descriptor is not None and (status.st_dev, status.st_ino) == self._identity
 
     def release(self) -> None:
         """Release the lock, so that another holder can take it. Idempotent."""

@@ -191,11 +191,12 @@ class SqliteJournals:
             connection.execute("BEGIN IMMEDIATE")
             if not move_head_from(connection, head, after):
                 return CommitRefused(Refusal.HEAD_MOVED, moved(head, stored_head(connection, head.journal)))
+            cursor = connection.cursor()
             for key, value in changes:
                 if value is not None:
-                    connection.execute(_UPSERT, (head.journal, key, value))
+                    cursor.execute(_UPSERT, (head.journal, key, value))
                 else:
-                    connection.execute(_DELETE, (head.journal, key))
+                    cursor.execute(_DELETE, (head.journal, key))
             committing = True
             connection.execute("COMMIT")
             self._place.check()

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
 from milepost_backends.contract import Change, Commit, CommitRefused, GroupLimits, Head, Refusal, StorageUnavailable
 from milepost_backends.embedded.journals import SqliteJournals
 from milepost_backends.embedded.place import RESERVE_SUFFIX, WITNESS_SUFFIX
+from milepost_backends.worker import Worker
 
 T = TypeVar("T")
 
@@ -39,8 +39,8 @@ class EmbeddedPointers:
         # the name of a directory need not be UTF-8, but `place` is text
         path = os.fsencode(directory.resolve()).decode(errors="backslashreplace")
         self.place = f"embedded:{path}"
-        self._worker: ThreadPoolExecutor | None = None
-        self._trying: Future[None] | None = None
+        self._worker: Worker | None = None
+        self._trying: asyncio.Future[None] | None = None
 
     @property
     def full(self) -> str | None:
@@ -52,7 +52,7 @@ class EmbeddedPointers:
         why = reserve.missing()
         idle = self._trying is None or self._trying.done()
         if self._worker is not None and idle and reserve.may_be_tried():
-            self._trying = self._worker.submit(reserve.keep)
+            self._trying = self._worker.run(reserve.keep)
         return why
 
     async def open(self) -> None:
@@ -61,7 +61,7 @@ class EmbeddedPointers:
         Raises `JournalDamaged` for a file that is not a database.
         """
         if self._worker is None:
-            self._worker = ThreadPoolExecutor(1, thread_name_prefix="pointers")
+            self._worker = Worker("pointers")
         try:
             await self._run(self._journals.open)
         except BaseException:
@@ -75,9 +75,9 @@ class EmbeddedPointers:
         """
         worker, self._worker = self._worker, None
         if worker is not None:
-            closing = worker.submit(self._journals.close)
-            worker.shutdown(wait=False)
-            await asyncio.shield(asyncio.wrap_future(closing))
+            closing = worker.run(self._journals.close)
+            worker.end()
+            await asyncio.shield(closing)
 
     async def journals(self) -> Sequence[str]:
         """Return the names of the journals in the SQLite file; see `PointerStore.journals`."""
@@ -108,8 +108,9 @@ class EmbeddedPointers:
         """
         if self._worker is None:
             return CommitRefused(Refusal.FAILED, "the pointer store is not open")
-        self.bytes_sent += sum(len(key) + len(value or b"") for key, value in changes)
-        return await self._run(self._journals.commit, head, changes, revision, digest)
+        for key, value in changes:
+            self.bytes_sent += len(key) + len(value or b"")
+        return await self._worker.run(self._journals.commit, head, changes, revision, digest)
 
     async def confirm(self, head: Head) -> bool:
         """Return whether the stored head has the term and lineage of ``head``; see `PointerStore.confirm`."""
@@ -118,4 +119,4 @@ class EmbeddedPointers:
     async def _run(self, act: Callable[..., T], *arguments: object) -> T:
         if self._worker is None:
             raise StorageUnavailable("the pointer store is not open")
-        return await asyncio.get_running_loop().run_in_executor(self._worker, act, *arguments)
+        return await self._worker.run(act, *arguments)
