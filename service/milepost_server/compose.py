@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from importlib.metadata import version
 
 from fastapi.routing import APIRoute
@@ -102,7 +102,14 @@ class ReplicaConfig:
 
 def wall_clock() -> str:
     """Return the current time as text: RFC 3339, in UTC, with milliseconds."""
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+    return f"{_second(seconds)}.{nanoseconds // 1_000_000:03d}Z"
+
+
+@lru_cache(maxsize=2)
+def _second(seconds: int) -> str:
+    """Return a second after 1970 as text."""
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds").removesuffix("+00:00")
 
 
 def open_replica(deployment: ReplicaConfig, settings: Settings, clock: Callable[[], float] = time.monotonic) -> Replica:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
+import time
 import weakref
 from pathlib import Path
 
 import pytest
 
-from milepost_server.compose import ReplicaConfig, open_replica
+from milepost_server.compose import ReplicaConfig, open_replica, wall_clock
 from tests.support.servers.replicas import PROMPT
 from tests.support.waiting import until
 
@@ -42,3 +43,16 @@ async def test_garbage_of_an_earlier_leadership_does_not_stay_for_good(tmp_path:
         gc.enable()
         gc.unfreeze()
         await replica.stop()
+
+
+def test_the_wall_clock_tells_each_second_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+    for nanoseconds in (1_785_499_199_999_999_999, 1_785_499_200_000_000_000, 1_785_499_201_007_000_000, 0):
+        monkeypatch.setattr(time, "time_ns", lambda now=nanoseconds: now)
+        told.append(wall_clock())
+    assert told == [
+        "2026-07-31T11:59:59.999Z",
+        "2026-07-31T12:00:00.000Z",
+        "2026-07-31T12:00:01.007Z",
+        "1970-01-01T00:00:00.000Z",
+    ]

@@ -143,6 +143,8 @@ class Attempts:
 
         The problem is not retryable: after a fail-over, the new leader does not know that this attempt is late.
         """
+        if self._numbers.is_empty:
+            return
         number, newest = request.attempt.number, self._numbers.get(_name(request))
         if newest is not None and newest > number:
             detail = f"attempt {newest} at this put has begun, and this is attempt {number}"
@@ -152,8 +154,9 @@ class Attempts:
 
     def submitted(self, pending: PendingRequest) -> None:
         """Remember a submitted request until it ends, so that other attempts under the same key can join it."""
-        self._submitted[pending.request.scope] = pending
-        pending.done.add_done_callback(lambda done: self._ended(pending.request, done))
+        scope = pending.request.scope
+        self._submitted[scope] = pending
+        pending.done.add_done_callback(lambda done: self._ended(pending.request, scope, done))
 
     def joined(self, request: Request, deadline: float) -> PendingRequest | None:
         """Return a pending request that ends as the submitted attempt of the same key does; None if no attempt is
@@ -161,7 +164,7 @@ class Attempts:
 
         Raises an ``idempotency-mismatch`` problem if the submitted attempt is another request under the same key.
         """
-        first = None if request.key is None else self._submitted.get(request.scope)
+        first = None if request.attempt.key is None else self._submitted.get(request.scope)
         if first is None:
             return None
         if first.request.fingerprint() != request.fingerprint():
@@ -172,8 +175,8 @@ class Attempts:
 
     # -- applied -------------------------------------------------------------------------------------------------------
 
-    def _ended(self, request: Request, done: asyncio.Future[Served]) -> None:
-        del self._submitted[request.scope]
+    def _ended(self, request: Request, scope: KeyScope, done: asyncio.Future[Served]) -> None:
+        del self._submitted[scope]
         if not request.remembered or done.exception() is not None:
             return
         decision = done.result().decision
@@ -190,7 +193,7 @@ class Attempts:
 
     def applied(self, request: Request) -> Applied | None:
         """Return the write of files that was committed under the key of ``request``; None if none is known."""
-        return None if request.key is None else self._applied.get(_name(request))
+        return None if request.attempt.key is None else self._applied.get(_name(request))
 
 
 class _Preparation:
@@ -235,6 +238,10 @@ class _Remembered(Generic[T]):
         self._values: dict[KeyScope, tuple[T, float]] = {}
         """Each value with the monotonic time at which it expires, in the order in which the values were put."""
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._values
+
     def put(self, key: KeyScope, value: T) -> None:
         now = self._clock()
         self._values.pop(key, None)
@@ -251,7 +258,7 @@ def _name(request: Request) -> KeyScope:
     """Return the key under which this leader remembers a write of files. It names no session, since a data node repeats
     a write without a session.
     """
-    return (request.store or "", "", request.key or "")
+    return (request.store or "", "", request.attempt.key or "")
 
 
 def _end_alike(pending: PendingRequest, done: asyncio.Future[Served]) -> None:

@@ -95,7 +95,8 @@ class LatestEvents:
         ``state`` has the records before the group. ``changes`` has the revision and the records of each change of the
         group; ``revision`` is that of the last one.
         """
-        committed, touched = CommittedChanges(state), set[_Log]()
+        committed = CommittedChanges(state)
+        touched: set[_Log] = set()
         for at, records in changes:
             try:
                 events = committed.events(records, at)

@@ -249,16 +249,17 @@ class Journal:
             while True:
                 if pipeline.fault is not None:
                     raise pipeline.fault
-                if pipeline.flight and isinstance(pipeline.flight[0].outcome, CommitRefused | Unknown):
+                if pipeline.flight and type(pipeline.flight[0].outcome) in (CommitRefused, Unknown):
                     pipeline.acknowledge()
                     await self._in_doubt.resolve()
                 elif pipeline.may_launch():
                     pipeline.launch()
-                    # yield to the event loop, so that the new group is sent before the callers of the previous group
-                    # are answered
-                    await asyncio.sleep(0)
-                    # answer the callers of committed groups before more requests are decided
-                    pipeline.acknowledge()
+                    if pipeline.has_answers or pipeline.may_launch():
+                        # yield to the event loop, so that the new group is sent before the callers of the previous
+                        # group are answered
+                        await asyncio.sleep(0)
+                        # answer the callers of committed groups before more requests are decided
+                        pipeline.acknowledge()
                 elif pipeline.has_answers:
                     pipeline.acknowledge()
                 else:

@@ -126,7 +126,8 @@ class JournalMemory:
             if member.accepted.inventory is not None:
                 member.accepted.inventory.snapshot = self.view.state.snapshot()
         self.head = replace(self.head, revision=group.revision, digest=group.digest)
-        self.unwritten.difference_update(group.values)
+        if self.unwritten:
+            self.unwritten.difference_update(group.values)
         self._ages.note(self._clock(), group.revision)
 
     def conclude_flight(self, committed: Sequence[Group], others: Sequence[Group]) -> None:

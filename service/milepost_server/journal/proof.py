@@ -45,7 +45,7 @@ class Proof:
         """Update the hashes for changed records: each key with the new stored bytes, None for a deletion. Return the
         hashes that were replaced, with which `put_back` undoes the changes.
         """
-        return self.count((key, None if value is None else hash_of(key, value)) for key, value in changes)
+        return {key: self._set(key, None if value is None else hash_of(key, value)) for key, value in changes}
 
     def count(self, hashes: Iterable[tuple[str, int | None]]) -> Replaced:
         """Set the hash of each key, None for a deleted record. Return the hashes that were replaced, with which

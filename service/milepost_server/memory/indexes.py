@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from itertools import islice
+from typing import Final
 
 from sortedcontainers import SortedList
 
@@ -18,6 +19,8 @@ _LAST = "\U0010ffff"
 
 Aged = tuple[int, str]
 """The key of a record that waits to be dropped, after the revision from which its age counts."""
+
+_NONE: Final[Set[tuple[int, str]]] = frozenset()
 
 _Life = tuple[str, int]
 """A session's id and the revision at which it was created. The id alone is not unique, since it may be reused long
@@ -95,16 +98,26 @@ class StoreIndex:
         """Note that the record of an upload was added, replaced or removed."""
         mark(self.pending, key, is_pending(new))
 
-    def path_changed(self, old: Record | None, new: Record | None) -> None:
-        """Note that the record of a path of the tree was added, replaced or removed."""
-        was, is_ = (record if isinstance(record, TreePath) else None for record in (old, new))
-        move(self.paths, None if was is None else was.path, None if is_ is None else is_.path)
+    def path_changed(self, was: TreePath | None, is_: TreePath | None) -> None:
+        """Note that the record of a path of the tree was added, replaced or removed. None stands for no record, and for
+        one that cannot be read.
+        """
+        either = is_ or was
+        if either is None:
+            return
+        path = either.path
+        if was is None:
+            self.paths.add(path)
+        elif is_ is None:
+            self.paths.remove(path)
         were_deleted, are_deleted = _deleted(was), _deleted(is_)
-        for deleted in were_deleted - are_deleted:
-            self.deleted.remove(deleted)
-        for deleted in are_deleted - were_deleted:
-            self.deleted.add(deleted)
-        move(self.temporary_files, _temporary(was), _temporary(is_))
+        if were_deleted != are_deleted:
+            for deleted in were_deleted - are_deleted:
+                self.deleted.remove(deleted)
+            for deleted in are_deleted - were_deleted:
+                self.deleted.add(deleted)
+        if is_temporary(path):
+            move(self.temporary_files, _file(was), _file(is_))
 
     def page_changed(self, key: str, old: Record | None, new: Record | None) -> None:
         """Note that a page of the history was added, replaced or removed."""
@@ -145,19 +158,17 @@ def _born(record: Record | None) -> int | None:
     return record.created_revision if type(record) is Handle and not record.gone else None
 
 
-def _deleted(record: TreePath | None) -> set[tuple[int, str]]:
+def _deleted(record: TreePath | None) -> Set[tuple[int, str]]:
     """Return a pair for each deleted entry of a path: the revision at which it was deleted, and the path."""
-    return (
-        set()
-        if record is None
-        else {(entry.deleted_revision, record.path) for entry in record.entries if entry.deleted_revision}
-    )
+    if record is None or (len(record.entries) == 1 and not record.entries[0].deleted_revision):
+        return _NONE
+    return {(entry.deleted_revision, record.path) for entry in record.entries if entry.deleted_revision}
 
 
-def _temporary(record: TreePath | None) -> tuple[int, str] | None:
-    """Return the creation revision and the path of a file under a temporary name; None for any other record."""
+def _file(record: TreePath | None) -> tuple[int, str] | None:
+    """Return the creation revision and the path of a file; None for any other record."""
     entry = None if record is None else record.newest
-    if record is None or entry is None or entry.directory or not is_temporary(record.path):
+    if record is None or entry is None or entry.directory:
         return None
     return entry.created_revision, record.path
 

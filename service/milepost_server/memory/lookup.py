@@ -47,12 +47,12 @@ class Lookup(ABC):
     def session(self, session: str) -> Session | Corrupt | None:
         """Return a session's record: None if there is none, `Corrupt` if it cannot be read."""
         record = self.get(session_key(session))
-        return record if isinstance(record, Session | Corrupt) else None
+        return record if record is None or isinstance(record, (Session, Corrupt)) else None
 
     def store(self, store: str) -> Store | Corrupt | None:
         """Return a store's own record: None if there is none, `Corrupt` if it cannot be read."""
         record = self.get(store_key(store))
-        return record if isinstance(record, Store | Corrupt) else None
+        return record if record is None or isinstance(record, (Store, Corrupt)) else None
 
     def store_or_new(self, store: str) -> Store:
         """Return a store's own record, or a new one if the store has none or its record is damaged."""
@@ -70,19 +70,19 @@ class Lookup(ABC):
     def handle(self, store: str, name: str) -> Handle | Corrupt | None:
         """Return a handle's record: None if there is none, `Corrupt` if it cannot be read."""
         record = self.get(handle_key(store, name))
-        return record if isinstance(record, Handle | Corrupt) else None
+        return record if record is None or isinstance(record, (Handle, Corrupt)) else None
 
     def upload(self, store: str, upload: str) -> Upload | Corrupt | None:
         """Return an upload's record: None if there is none, `Corrupt` if it cannot be read."""
         record = self.get(upload_key(store, upload))
-        return record if isinstance(record, Upload | Corrupt) else None
+        return record if record is None or isinstance(record, (Upload, Corrupt)) else None
 
     def tree(self, store: str) -> Tree | Corrupt | None:
         """Return the record that describes a store's tree as a whole: None if there is none, `Corrupt` if it cannot be
         read.
         """
         record = self.get(tree_key(store))
-        return record if isinstance(record, Tree | Corrupt) else None
+        return record if record is None or isinstance(record, (Tree, Corrupt)) else None
 
     def rows(self, blob: str) -> ManifestRows | None:
         """Return the rows of the manifest in the blob ``blob``; None while they are not in memory."""
@@ -95,12 +95,15 @@ class Lookup(ABC):
         Raises `ManifestsNotLoaded`.
         """
         record = self.get(path_key(store, path))
-        return record if isinstance(record, TreePath | Corrupt) else self.compacted(store, path)
+        return record if record is not None and isinstance(record, (TreePath, Corrupt)) else self.compacted(store, path)
 
     def compacted(self, store: str, path: str) -> TreePath | None:
         """Return the record of a path in the newest manifest that has a row for it; None if no manifest has one. Raises
         `ManifestsNotLoaded`.
         """
+        tree = self.tree(store)
+        if tree is None or type(tree) is Corrupt or not tree.manifests:
+            return None
         for rows in reversed(self.manifests(store)):
             if (record := rows.get(path)) is not None:
                 return record
@@ -109,7 +112,7 @@ class Lookup(ABC):
     def manifests(self, store: str) -> list[ManifestRows]:
         """Return the rows of all manifests of a store's tree, the oldest first. Raises `ManifestsNotLoaded`."""
         tree = self.tree(store)
-        named = tree.manifests if isinstance(tree, Tree) else ()
+        named = tree.manifests if type(tree) is Tree else ()
         return [self._loaded(manifest.blob) for manifest in named]
 
     def _loaded(self, blob: str) -> ManifestRows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sortedcontainers import SortedList
 
@@ -34,7 +34,8 @@ class State(TreeIndex):
         self.session_index = SessionIndex()
         self.jobs = JobIndex()
         self.locks = LockIndex()
-        self._answers: dict[KeyScope, str] = {}
+        self.answers: dict[KeyScope, str] = {}
+        """The key of the record that keeps the answer to each request."""
         self._removing: SortedList[str] = SortedList()
         self._gone: SortedList[Aged] = SortedList()
         self._ended: SortedList[Aged] = SortedList()
@@ -60,27 +61,27 @@ class State(TreeIndex):
         old = self.records.get(key)
         if old is None and record is None:
             return
-        snapshot = self._newest()
-        if snapshot is not None:
+        if self._snapshot is not None and (snapshot := self._snapshot()) is not None:
             snapshot.note(key, old)
-        for scope in scopes(key, old):
-            if self._answers.get(scope) == key:
-                del self._answers[scope]
+        if old is not None:
+            for scope in scopes(key, old):
+                if self.answers.get(scope) == key:
+                    del self.answers[scope]
         if record is None:
             del self.records[key]
         else:
             self.records[key] = record
             for scope in scopes(key, record):
-                self._answers[scope] = key
+                self.answers[scope] = key
         self._index(key, old, record)
 
     def _index(self, key: str, old: Record | None, new: Record | None) -> None:
+        parts = key.split("/")
         was_damaged, is_damaged = type(old) is Corrupt, type(new) is Corrupt
         if is_damaged:
             self._damaged[key] = None
         elif was_damaged:
             del self._damaged[key]
-        parts = key.split("/")
         if parts[0] == "sessions" and len(parts) == 2:
             self._index_session(key, parts[-1], old, new)
         if parts[0] != "stores" or len(parts) < 2:
@@ -101,11 +102,8 @@ class State(TreeIndex):
             move(self._gone, used_up_since(key, old), used_up_since(key, new))
             self._count_blobs(old.blob if is_pending(old) else "", new.blob if is_pending(new) else "")
         elif len(parts) == 4 and parts[2] == "files":
-            index.path_changed(old, new)
-            for blob in new.blobs if isinstance(new, TreePath) else ():
-                self._count_blobs("", blob)
-            for blob in old.blobs if isinstance(old, TreePath) else ():
-                self._count_blobs(blob, "")
+            self._index_path(index, old, new)
+            return
         elif is_page:
             index.page_changed(key, old, new)
         elif parts[2:] == ["tree"]:
@@ -113,12 +111,22 @@ class State(TreeIndex):
             self._index_manifests(old, new)
         if len(parts) == 2 or parts[2:] == ["tree"]:
             self.jobs.changed(index.name, self.store(store), self.tree(store))
-        if len(parts) > 2 and parts[2] in ("tree", "files"):
+        if parts[2:3] == ["tree"]:
             mark(self._to_trim, index.name, index.may_be_trimmed)
         if index.has_cleared:
             self._cleared[index.name] = None
         elif self._cleared:
             self._cleared.pop(store, None)
+
+    def _index_path(self, index: StoreIndex, old: Record | None, new: Record | None) -> None:
+        was = old if type(old) is TreePath else None
+        is_ = new if type(new) is TreePath else None
+        index.path_changed(was, is_)
+        for blob in is_.blobs if is_ is not None else ():
+            self._count_blobs("", blob)
+        for blob in was.blobs if was is not None else ():
+            self._count_blobs(blob, "")
+        mark(self._to_trim, index.name, index.may_be_trimmed)
 
     def _index_session(self, key: str, name: str, old: Record | None, new: Record | None) -> None:
         move(self._ended, ended_since(key, old), ended_since(key, new))
@@ -329,19 +337,12 @@ class State(TreeIndex):
         index = self._store_indexes.get(store)
         return len(index.pending) if index is not None else 0
 
-    def answered_in(self, scope: KeyScope) -> str | None:
-        """Return the key of the record that keeps the answer to the request that ``scope`` identifies; None if no
-        record does.
-        """
-        return self._answers.get(scope)
 
-
-def scopes(key: str, record: Record | None) -> Iterator[KeyScope]:
-    """Yield what identifies each request whose answer the record under ``key`` keeps: store, session and idempotency
+def scopes(key: str, record: Record | None) -> Sequence[KeyScope]:
+    """Return what identifies each request whose answer the record under ``key`` keeps: store, session and idempotency
     key.
     """
-    if record is None or isinstance(record, Corrupt):
-        return
+    if record is None or type(record) is Corrupt or not record.answered:
+        return ()
     store = store_of(key) or ""
-    for entry in record.answered:
-        yield (store, entry.session, entry.key)
+    return [(store, entry.session, entry.key) for entry in record.answered]

@@ -108,8 +108,8 @@ class TreeIndex(Lookup):
     def unloaded(self, store: str) -> list[Manifest]:
         """Return those manifests of a store's tree whose rows are not in memory."""
         tree = self.tree(store)
-        named = tree.manifests if isinstance(tree, Tree) else ()
-        return [manifest for manifest in named if manifest.blob not in self.held]
+        named = tree.manifests if type(tree) is Tree else ()
+        return [manifest for manifest in named if manifest.blob not in self.held] if named else []
 
     def stores_to_trim(self) -> list[str]:
         """Return the names of the stores whose trees may have entries, tombstones or rollbacks that maintenance can

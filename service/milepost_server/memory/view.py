@@ -76,10 +76,11 @@ class View(Lookup):
 
     def get(self, key: str) -> Record | None:
         """Return the record that will be under ``key``; None if there will be none."""
-        for layer in reversed(self._layers):
-            if key in layer.records:
-                self.depends = max(self.depends, layer.group)
-                return layer.records[key]
+        if self._layers:
+            for layer in reversed(self._layers):
+                if key in layer.records:
+                    self.depends = max(self.depends, layer.group)
+                    return layer.records[key]
         return self.state.records.get(key)
 
     def _staged(self, prefix: str) -> dict[str, Record | None]:
@@ -178,10 +179,14 @@ class View(Lookup):
         """Return the first answer to the request that ``scope`` identifies; None if there was none, or if it is not
         kept any more.
         """
-        staged = (layer.answers[scope] for layer in reversed(self._layers) if scope in layer.answers)
-        key = next(staged, None) or self.state.answered_in(scope)
+        key = self.state.answers.get(scope)
+        for layer in self._layers:
+            key = layer.answers.get(scope, key)
         record = self.get(key) if key else None
-        if record is None or isinstance(record, Corrupt):
+        if record is None or type(record) is Corrupt:
             return None
         _, session, idempotency_key = scope
-        return next((kept for kept in record.answered if (kept.session, kept.key) == (session, idempotency_key)), None)
+        for kept in record.answered:
+            if kept.key == idempotency_key and kept.session == session:
+                return kept
+        return None

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import Final
 
 from milepost.wire import UNSEEN
@@ -13,6 +14,11 @@ from milepost.wire import UNSEEN
 MOST_PARTS: Final = 32
 MOST_BYTES: Final = 1024
 """A path has at most `MOST_PARTS` directories and `MOST_BYTES` bytes, to bound the size of lookups and records."""
+
+_REMEMBERED: Final = 8192
+"""Of so many paths the keys and the ancestors are remembered, since the requests about a file name the same few paths
+again and again.
+"""
 
 LAST: Final = "\U0010ffff" * (MOST_BYTES // 4)
 """A path that sorts after every other path: it consists of the last character of Unicode, in the greatest length."""
@@ -49,6 +55,7 @@ def checked_path(path: str) -> str:
     return path
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def path_key(store: str, path: str) -> str:
     """Return the key of the record of a path. The key contains a hash of the path, since some pointer stores do not
     allow every path in a key.
@@ -71,10 +78,11 @@ def parent_of(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def ancestors_of(path: str) -> list[str]:
+@lru_cache(maxsize=_REMEMBERED)
+def ancestors_of(path: str) -> tuple[str, ...]:
     """Return the directories above a path, the outermost first, without the root."""
     parts = path.split("/")
-    return ["/".join(parts[:end]) for end in range(1, len(parts))]
+    return tuple(["/".join(parts[:end]) for end in range(1, len(parts))])
 
 
 def is_below(path: str, directory: str) -> bool:
@@ -117,6 +125,8 @@ def commit_of(path: str) -> tuple[str, int] | None:
 
     Files in the trash do not count.
     """
+    if "commits/" not in path:
+        return None
     found = None if path.startswith(f"{TRASH}/") else _COMMIT.fullmatch(path)
     return None if found is None else (found[1] or "", int(found[2]))
 

@@ -11,7 +11,7 @@ would pause the process.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, final
 
 import msgspec
 
@@ -178,6 +178,7 @@ class Deployment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return ()
 
 
+@final
 class Corrupt(msgspec.Struct, frozen=True, gc=False):
     """A record that cannot be read: damaged, or of a newer release. ``name`` is the last part of its key, ``reason``
     says what is wrong.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, final
 
 import msgspec
 
@@ -54,6 +54,7 @@ class Entry(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, g
         return bool(self.blob) and self.start is None
 
 
+@final
 class TreePath(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, gc=False):
     """The record of a path: its current entry, and older entries that a snapshot or savepoint shows, the oldest first.
 
@@ -78,7 +79,8 @@ class TreePath(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True
     @property
     def blobs(self) -> tuple[str, ...]:
         """The keys of all blobs that the entries name, each once."""
-        return tuple(dict.fromkeys(entry.blob for entry in self.entries if entry.blob))
+        found = [entry.blob for entry in self.entries if entry.blob]
+        return tuple(dict.fromkeys(found)) if found else ()
 
     @property
     def whole_blobs(self) -> dict[str, bool]:

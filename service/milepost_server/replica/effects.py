@@ -12,6 +12,7 @@ from milepost_server.model.records import Handle, Record, Session, Stored, Uploa
 from milepost_server.model.requests.base import Request
 from milepost_server.model.requests.sessions import EndSession, ExpireSession
 from milepost_server.model.requests.trees import state_write_of
+from milepost_server.model.trees import TreePath
 from milepost_server.replica.epoch_queues import EpochQueues
 from milepost_server.replica.leases import Leases, UploadLeases
 from milepost_server.replica.settings import Settings
@@ -50,7 +51,9 @@ class Effects:
             self._deletions.schedule(key, self._settings.collect_after_seconds)
         self._changes.announce(accepted.changes)
         self._epoch_queues.committed(accepted.changes.values())
-        if isinstance(request, EndSession | ExpireSession):
+        if all(isinstance(each, TreePath) for each in accepted.changes.values()):
+            return
+        if isinstance(request, (EndSession, ExpireSession)):
             self._leases.forget(request.session)
             return
         write = state_write_of(request)

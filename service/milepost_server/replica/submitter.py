@@ -135,7 +135,7 @@ class Submitter:
         So a request whose preparation takes long can be refused before the preparation.
         """
         decision = self._judged(request)
-        if isinstance(decision, Refused):
+        if type(decision) is Refused:
             raise refusal(decision)
         return decision
 
@@ -173,10 +173,13 @@ class Submitter:
         while finished < _MOST_REMOVALS_IN_THE_WAY:
             may_submit(request)
             served = await self._journal.wait(self._journal.submit(request, deadline, generation))
-            if isinstance(served.decision, Blocked):
-                await self._removals.finish(served.decision.finish, deadline, Code.STORAGE_UNAVAILABLE)
+            decision = served.decision
+            if isinstance(decision, Accepted):
+                return served
+            if isinstance(decision, Blocked):
+                await self._removals.finish(decision.finish, deadline, Code.STORAGE_UNAVAILABLE)
                 finished += 1
-            elif not await self._makes_room(request, served.decision, deadline):
+            elif not await self._makes_room(request, decision, deadline):
                 return served
         raise problem(Code.TOO_MANY_REQUESTS, "other clients add and remove this handle too quickly; try again later")
 
@@ -188,11 +191,11 @@ class Submitter:
         reading = self._journal.read()
         return decide(reading.view, request, self._journal.context(reading.revision + 1))
 
-    async def _makes_room(self, request: Request, decision: Decision, deadline: float) -> bool:
+    async def _makes_room(self, request: Request, decision: Refused, deadline: float) -> bool:
         """Trim the tree of the request's store if the decision requires that. Return whether the request should then be
         submitted again.
         """
-        if not isinstance(request, StoreRequest) or not isinstance(decision, Refused) or not decision.until_trimmed:
+        if not isinstance(request, StoreRequest) or not decision.until_trimmed:
             return False
         return await self._make_room(request.store_name, deadline)
 

@@ -10,7 +10,7 @@ from milepost.wire import Code, Outcome
 from milepost_server.memory.lookup import ManifestsNotLoaded
 from milepost_server.memory.view import View
 from milepost_server.model.records import Corrupt, Handle, Session, Store, store_key
-from milepost_server.model.requests.base import HandleRequest, Keeper, Request, StoreRequest
+from milepost_server.model.requests.base import HandleRequest, Keeper, Request
 from milepost_server.model.requests.handles import LockAll, Remove
 from milepost_server.model.requests.trees import PutFile
 from milepost_server.model.trees import Tree, TreePath
@@ -55,12 +55,13 @@ def _decided(view: View, request: Request, context: DecisionContext) -> Decision
     """
     if request.by_leader:
         return HANDLERS[type(request)](view, request, context)
-    if foreign := guards.session_is_callers(view, request.attempt, context):
+    if request.attempt.client is not None and (foreign := guards.session_is_callers(view, request.attempt, context)):
         return foreign
     if (known := replays.first_answer(view, request)) is not None:
         return _complete_replay(view, request, known)
     decision = _refusal(view, request, context) or HANDLERS[type(request)](view, request, context)
-    decision = replays.refuse_unsafe_retry(decision, request, _evicted_answers_at(view, request), context)
+    if request.attempt.number > 1:
+        decision = replays.refuse_unsafe_retry(decision, request, _evicted_answers_at(view, request), context)
     return _with_store(view, request, decision)
 
 
@@ -68,28 +69,31 @@ def _refusal(view: View, request: Request, context: DecisionContext) -> Refused 
     """Return the refusal of a request because of its session, the record of its store, or its epoch, in this order;
     None if all three permit it.
     """
-    names_one = isinstance(request, StoreRequest) and request.session != ""
-    if (request.needs_session or names_one) and (dead := guards.session_lives(view, request.session, context)):
+    session, name = request.attempt.session, request.store
+    names_one = session != "" and name is not None
+    if (request.needs_session or names_one) and (dead := guards.session_lives(view, session, context)):
         return dead
-    if not isinstance(request, StoreRequest):
+    if name is None:
         return None
-    if damaged := guards.store_readable(view, request.store_name):
-        return damaged
+    store = view.store(name)
+    if type(store) is Corrupt:
+        return guards.store_readable(view, name)
     if not request.fenced:
         return None
-    return guards.epoch_is_current(view.store_or_new(request.store_name), request.epoch, context.epoch_floor)
+    return guards.epoch_is_current(store or Store(name), request.epoch, context.epoch_floor)
 
 
 def _with_store(view: View, request: Request, decision: Decision) -> Decision:
     """Add a new record of the store to the changes of the first request that changes something in it: so the store
     exists from then on.
     """
-    if not isinstance(request, StoreRequest) or not isinstance(decision, Accepted) or not decision.changes:
+    store = request.store
+    if store is None or not isinstance(decision, Accepted) or not decision.changes:
         return decision
-    key = store_key(request.store_name)
+    key = store_key(store)
     if key in decision.changes or view.get(key) is not None:
         return decision
-    return replace(decision, changes={key: view.store_or_new(request.store_name), **decision.changes})
+    return replace(decision, changes={key: view.store_or_new(store), **decision.changes})
 
 
 def _evicted_answers_at(view: View, request: Request) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 import msgspec
 
@@ -69,6 +69,7 @@ class FinishNeeded(msgspec.Struct, frozen=True, gc=False):
     blob: str
 
 
+@final
 class Refused(msgspec.Struct, frozen=True, gc=False):
     """The request is refused, and nothing changes. For ``outcome`` and ``retryable``, None means the default of the
     code.

@@ -25,7 +25,7 @@ from milepost_server.model.records import (
     store_of,
     tree_key,
 )
-from milepost_server.model.trees import Tree
+from milepost_server.model.trees import Tree, TreePath
 from milepost_server.rules.decisions import Changes
 from milepost_server.rules.handlers.handles import present
 
@@ -85,6 +85,9 @@ class CommittedChanges(Lookup):
 
     def events(self, changes: Changes, revision: int) -> list[tuple[str, Event]]:
         """Return the events of one change, each with the name of its store. Raises `TooManyEvents`."""
+        if all(isinstance(each, TreePath) for each in changes.values()):
+            self._changed |= changes
+            return []
         found: dict[str, list[tuple[str, bytes]]] = {}
         try:
             for store, type_, data in self._differences(changes, revision):
@@ -99,6 +102,8 @@ class CommittedChanges(Lookup):
 
     def _differences(self, changes: Changes, revision: int) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
         for key, new in changes.items():
+            if isinstance(new, TreePath):
+                continue
             store = store_of(key)
             if store is None:
                 if isinstance(new, Session):

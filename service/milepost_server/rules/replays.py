@@ -44,7 +44,7 @@ def first_answer(view: View, request: Request) -> Accepted | Refused | None:
     """Return the first answer under the request's idempotency key; a refusal if the key was used for another request;
     None if the key is new.
     """
-    if request.key is None:
+    if request.attempt.key is None:
         return None
     kept = view.answered(request.scope)
     if kept is None:
@@ -97,14 +97,17 @@ def remember(keeper: Kept, request: Request, context: DecisionContext, answer: A
     The leader's own ids of committed requests are dropped, too. These ids only serve to resolve in-doubt commits: no
     client can ask for their answers.
     """
-    if request.key is None:
+    key = request.attempt.key
+    if key is None:
         return keeper
     young: list[Answered] = [
         entry for entry in keeper.answered if entry.revision > context.keys_horizon and not _settled(entry, context)
     ]
     entry = entry_for(request, context, answer)
-    if is_leaders(entry.key):
+    if is_leaders(key):
         entry = replace(entry, answer={"version": answer.version} if answer.version else {})
+    if not young:
+        return replace(keeper, answered=(entry,))
     answered = (*young, entry)
     kept = _newest(answered)
     return replace(

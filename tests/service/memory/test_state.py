@@ -250,7 +250,7 @@ def test_indexes_say_what_a_scan_would(groups: list[Changed]) -> None:
     compare(state)
     assert not any([state.session_index._listed, state.session_index._led])
     left = (state.locks._handles, state.locks._stores, state._blobs, state._removing, state._gone, state._ended)
-    assert not any([*left, state._cleared, state._unreadable, state._answers, state.sessions])
+    assert not any([*left, state._cleared, state._unreadable, state.answers, state.sessions])
 
 
 class Seen:

@@ -10,7 +10,7 @@ import pytest
 from milepost.errors import EpochHeld, SessionExpired, Unavailable
 from milepost_server.memory.view import View
 from milepost_server.model.records import Session
-from milepost_server.model.requests.base import Attempt
+from milepost_server.model.requests.base import Attempt, Request
 from milepost_server.model.requests.handles import Campaign, Resign
 from milepost_server.model.requests.sessions import EndSession
 from milepost_server.operations import epochs
@@ -61,7 +61,8 @@ def decided(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         asked.append(request.session)
         return real(view, request, context)
 
-    monkeypatch.setitem(decide.HANDLERS, Campaign, campaign)
+    kind: type[Request] = Campaign
+    monkeypatch.setitem(decide.HANDLERS, kind, campaign)
     return asked
 
 

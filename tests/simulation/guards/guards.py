@@ -248,7 +248,8 @@ def lock_check(patch: Patch) -> None:
             )
             return real(view, request, context)
 
-    patch.setitem(decide.HANDLERS, Remove, remove)
+    kind: type[Request] = Remove
+    patch.setitem(decide.HANDLERS, kind, remove)
 
 
 def living_session(patch: Patch) -> None:
@@ -275,7 +276,8 @@ def keys_survive_removal(patch: Patch) -> None:
             return Accepted(Answer())
         return Accepted(Answer(), {handle_key(request.store_name, request.name): None})
 
-    patch.setitem(decide.HANDLERS, FinishRemoval, finish_removal)
+    kind: type[Request] = FinishRemoval
+    patch.setitem(decide.HANDLERS, kind, finish_removal)
 
 
 def forgotten_keys_in_doubt(patch: Patch) -> None:

@@ -30,7 +30,8 @@ def epoch_at_publication(patch: Patch) -> None:
         return handlers.change_path(view, replace(request, epoch=store.epoch) if request.key else request, context)
 
     _pass_fence(patch, lambda _, request: isinstance(request, PutFile) and request.key is not None)
-    patch.setitem(decide.HANDLERS, PutFile, put)
+    kind: type[Request] = PutFile
+    patch.setitem(decide.HANDLERS, kind, put)
 
 
 def fence_in_the_grant(patch: Patch) -> None:
@@ -85,14 +86,14 @@ def cuts_keep_blobs(patch: Patch) -> None:
     """A blob goes with the entry that named it last, whatever a snapshot shows."""
     real = tree_change.unnamed
 
-    def unnamed(view: View, store: str, changed: dict[str, TreePath]) -> tuple[str, ...]:
+    def unnamed(view: View, store: str, changed: dict[str, TreePath], replaced: dict[str, TreePath]) -> tuple[str, ...]:
         dead = (
             entry.blob
             for record in changed.values()
             for entry in record.entries
             if entry.deleted_revision and not entry.shared
         )
-        return (*real(view, store, changed), *(blob for blob in dead if blob))
+        return (*real(view, store, changed, replaced), *(blob for blob in dead if blob))
 
     patch.setattr(tree_change, "unnamed", unnamed)
     patch.setattr(maintenance, "unnamed", unnamed)

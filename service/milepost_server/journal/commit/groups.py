@@ -75,6 +75,14 @@ class Group:
     """The hashes that restore `Proof` to its state before this group, if the group is not committed."""
     task: asyncio.Task[None] | None = None
     outcome: Commit | None = None
+    late: bool = False
+    """Whether the commit was ended because its time was over."""
+
+    def end_late(self) -> None:
+        """End the commit because its time is over."""
+        self.late = True
+        if self.task is not None:
+            self.task.cancel()
 
     @property
     def changes(self) -> list[Change]:
@@ -140,7 +148,10 @@ def build(
 
 
 def _size(encoded: dict[str, bytes | None]) -> int:
-    return sum(len(key) + len(value or b"") for key, value in encoded.items())
+    size = 0
+    for key, value in encoded.items():
+        size += len(key) + len(value or b"")
+    return size
 
 
 def _oversized(encoded: dict[str, bytes | None], limits: GroupLimits) -> Refused | None:

@@ -153,11 +153,15 @@ class Pipeline:
         self.progress.set()
 
     async def _commit(self, group: Group) -> None:
+        timer = asyncio.get_running_loop().call_later(self._seconds, group.end_late)
         try:
-            async with asyncio.timeout(self._seconds):
-                group.outcome = await self._store.commit(group.head, group.changes, group.revision, group.digest)
-        except TimeoutError:
+            group.outcome = await self._store.commit(group.head, group.changes, group.revision, group.digest)
+        except (TimeoutError, asyncio.CancelledError) as error:
+            if not group.late and isinstance(error, asyncio.CancelledError):
+                raise
             group.outcome = Unknown(f"the store has not answered within {self._seconds} s")
+        finally:
+            timer.cancel()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (fault := task.exception()) is not None:
@@ -168,6 +172,8 @@ class Pipeline:
             except Exception as fault:
                 log.exception("cannot update the memory for a group that was committed: this process ends")
                 self.fault = fault
+        if self.fault is None and not self._admission.queue:
+            self.acknowledge()  # no group is sent before the answers, so they need not wait for `Journal.run`
         self.wake.set()
 
     def _note_committed(self, group: Group) -> None:

@@ -146,22 +146,16 @@ class GrowthCheck:
             decision = decide(view, request, context)
             if not isinstance(decision, Accepted) or not decision.changes:
                 return decision
+            if (why := self._store.full) is None:
+                self._living.clear()
+                self._ended.clear()
+                return decision
             seen = view.fresh()
-            if (why := self._refuses(seen, request)) is None:
-                return decision if self._store.full is None else _without_history(decision)
+            if not grows(request) or (isinstance(request, OpenSession) and self._admits(seen, request.session)):
+                return _without_history(decision)
             return Refused(Code.STORAGE_FULL, why, depends=max(decision.depends, seen.depends))
 
         return decided
-
-    def _refuses(self, view: View, request: Request) -> str | None:
-        why = self._store.full
-        if why is None:
-            self._living.clear()
-            self._ended.clear()
-            return None
-        if not grows(request) or (isinstance(request, OpenSession) and self._admits(view, request.session)):
-            return None
-        return why
 
     def _admits(self, view: View, session: str) -> bool:
         """Return whether the session may be opened although the pointer store is full; if so, count it, since only a

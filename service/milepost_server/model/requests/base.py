@@ -137,6 +137,11 @@ class StoreRequest(Request, frozen=True, gc=False):
     def store(self) -> str | None:
         return self.store_name
 
+    @property
+    def scope(self) -> KeyScope:
+        attempt = self.attempt
+        return (self.store_name, attempt.session, attempt.key or "")
+
 
 class HandleRequest(StoreRequest, frozen=True, gc=False):
     """A request about one handle."""

@@ -56,7 +56,7 @@ class PutFile(TreeRequest, frozen=True, gc=False):
 
     def fingerprint(self) -> str:
         only_new = () if self.overwrite else ("only new",)
-        return fingerprint_of("PutFile", self.path, self.blob.size, self.blob.sha256, *only_new)
+        return fingerprint_of("PutFile", self.path, str(self.blob.size), self.blob.sha256, *only_new)
 
 
 class MakeDirectory(TreeRequest, frozen=True, gc=False):
@@ -125,7 +125,7 @@ def state_write_of(request: Request) -> Add | Replace | None:
         return request.replace
     if isinstance(request, CloneTree):
         return request.add
-    return request if isinstance(request, Add | Replace) else None
+    return request if isinstance(request, (Add, Replace)) else None
 
 
 class CloneTree(TreeRequest, frozen=True, gc=False):

@@ -54,7 +54,7 @@ def change_path(view: View, request: TreeRequest, context: DecisionContext) -> D
     """Decide a request about one path: put a file, make a directory, or rename or delete a path."""
     store = view.store_or_new(request.store_name)
     record = view.tree(store.name)
-    if isinstance(record, Corrupt):
+    if type(record) is Corrupt:
         return Refused(Code.CORRUPT, f"the record of the tree of {store.name!r} is damaged: {record.reason}")
     for path in (request.path, request.target) if isinstance(request, RenamePath) else (request.path,):
         if snapshot_of(path) is not None:
@@ -85,7 +85,7 @@ class _TreeHandler:
 
     def put(self, request: PutFile) -> Decision:
         old = self._at(request.path)
-        if isinstance(old, Refused):
+        if type(old) is Refused:
             return old
         if old is not None and old.directory:
             return Refused(Code.ALREADY_EXISTS, f"{_named(request.path)} is a directory")
@@ -93,12 +93,9 @@ class _TreeHandler:
             return Refused(Code.ALREADY_EXISTS, f"{_named(request.path)} already exists")
         if refused := self._make_parents(request.path, request.epoch, request.begun):
             return refused
-        entry = replace(
-            self._change.entry(epoch=request.epoch),
-            size=request.blob.size,
-            sha256=request.blob.sha256,
-            blob=request.blob.key if request.data is None else "",
-            data=request.data,
+        blob = request.blob.key if request.data is None else ""
+        entry = self._change.entry(
+            epoch=request.epoch, size=request.blob.size, sha256=request.blob.sha256, blob=blob, data=request.data
         )
         self._change.begin(request.path, entry)
         made = Answer(version=str(entry.created_revision), created=old is None)
@@ -106,7 +103,7 @@ class _TreeHandler:
 
     def make_directory(self, request: MakeDirectory) -> Decision:
         there = self._at(request.path)
-        if isinstance(there, Refused):
+        if type(there) is Refused:
             return there
         if there is not None:
             if there.directory:
@@ -150,16 +147,15 @@ class _TreeHandler:
     def rename(self, request: RenamePath) -> Decision:
         source, target, asks = request.path, request.target, request.onto is OntoExisting.ANSWER_FALSE
         entry, there = self._at(source), self._at(target)
-        for found in (entry, there):
-            if isinstance(found, Refused):
-                return found
-        assert not isinstance(entry, Refused)
-        assert not isinstance(there, Refused)
+        if type(entry) is Refused:
+            return entry
+        if type(there) is Refused:
+            return there
         made = entry is None and _came_from(there, request)
         if asks and there is not None and there.directory and not made:
             target = f"{target}/{source.rpartition('/')[2]}" if target else source.rpartition("/")[2]
             inner = self._at(target)
-            if isinstance(inner, Refused):
+            if type(inner) is Refused:
                 return inner
             there = inner
         no = Accepted(Answer({"renamed": False}))
@@ -219,7 +215,7 @@ class _TreeHandler:
                 return Refused(Code.NOT_EMPTY, f"{_named(target)} is not empty")
             return None
         above = self._at(parent_of(target))
-        if isinstance(above, Refused):
+        if type(above) is Refused:
             return above
         if above is None:
             return Refused(Code.NOT_EXIST, f"{_named(parent_of(target))} does not exist")
@@ -228,20 +224,16 @@ class _TreeHandler:
     def _make_parents(self, path: str, epoch: int | None, begun: Begun = NOW) -> Refused | None:
         for above in ancestors_of(path):
             there = visible(self._view, self._store, self._tree, above)
-            is_needed = not begun.parents or above == begun.directory or is_below(begun.directory, above)
-            if there is None and is_needed:
-                return Refused(Code.NOT_EXIST, f"{_named(above)}, the directory for {_named(path)}, does not exist")
-            if (
-                above == begun.directory
-                and isinstance(there, Entry)
-                and there.created_revision != begun.created_revision
-            ):
-                detail = f"{_named(above)} is another one than when the bytes of {_named(path)} began to come"
-                return Refused(Code.NOT_EXIST, detail)
             if there is None:
+                if not begun.parents or above == begun.directory or is_below(begun.directory, above):
+                    return Refused(Code.NOT_EXIST, f"{_named(above)}, the directory for {_named(path)}, does not exist")
                 self._change.begin(above, self._change.entry(epoch=epoch, directory=True))
-            elif isinstance(there, Entry) and not there.directory:
-                return Refused(Code.NOT_DIRECTORY, f"{_named(above)} is a file")
+            elif isinstance(there, Entry):
+                if above == begun.directory and there.created_revision != begun.created_revision:
+                    detail = f"{_named(above)} is another one than when the bytes of {_named(path)} began to come"
+                    return Refused(Code.NOT_EXIST, detail)
+                if not there.directory:
+                    return Refused(Code.NOT_DIRECTORY, f"{_named(above)} is a file")
         return None
 
     def _all_readable(self, directory: str) -> Refused | None:
@@ -278,7 +270,7 @@ class _TreeHandler:
 
     def _at(self, path: str) -> Entry | Refused | None:
         found = visible(self._view, self._store, self._tree, path)
-        if isinstance(found, Corrupt):
+        if type(found) is Corrupt:
             return Refused(Code.CORRUPT, f"the record of {_named(path)} is damaged: {found.reason}")
         return found
 

@@ -118,10 +118,11 @@ def trim(view: View, request: TrimTree, _: DecisionContext) -> Decision:
     if isinstance(tree, Corrupt):
         return Accepted(Answer())
     changed: dict[str, TreePath] = {}
+    replaced: dict[str, TreePath | Corrupt | None] = {}
     for path in request.paths:
         record = view.path(store.name, path)
         if isinstance(record, TreePath) and (trimmed := trimmed_of(record, store, tree)) != record:
-            changed[path] = trimmed
+            changed[path], replaced[path] = trimmed, record
     changes: dict[str, Stored | None] = {}
     for path, record in changed.items():
         stays = record.entries or is_kept(view, tree, path)
@@ -134,7 +135,7 @@ def trim(view: View, request: TrimTree, _: DecisionContext) -> Decision:
         rollbacks = tuple(rollback for rollback in rollbacks if rollback not in request.rollbacks)
     if (range_tombstones, rollbacks) != (tree.range_tombstones, tree.rollbacks):
         changes[tree_key(store.name)] = replace(tree, range_tombstones=range_tombstones, rollbacks=rollbacks)
-    return Accepted(Answer(), changes, discards=unnamed(view, store.name, changed))
+    return Accepted(Answer(), changes, discards=unnamed(view, store.name, changed, replaced))
 
 
 def trimmed_of(record: TreePath, store: Store, tree: Tree) -> TreePath:

@@ -4,19 +4,26 @@ snapshot shows.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
 from milepost_server.memory.view import View
 from milepost_server.model.paths import commit_of, offsets_of, path_key
-from milepost_server.model.records import Store, Stored, tree_key
+from milepost_server.model.records import Corrupt, Store, Stored, tree_key
 from milepost_server.model.requests.trees import TreeRequest
 from milepost_server.model.trees import MOST_SNAPSHOTS, Entry, RangeTombstone, Tree, TreePath, TreeSnapshot
 from milepost_server.rules import history, replays
 from milepost_server.rules.decisions import Accepted, Answer, DecisionContext
-from milepost_server.rules.trees.visibility import deleted_at, is_shown, rolled_back, visible
+from milepost_server.rules.trees.visibility import (
+    deleted_at,
+    is_shown,
+    is_temporary_file,
+    record_at,
+    rolled_back,
+    visible,
+)
 
 
 class TreeChange:
@@ -31,6 +38,7 @@ class TreeChange:
         self._store = store
         self._context = context
         self._records: dict[str, TreePath] = {}
+        self._replaced: dict[str, TreePath | Corrupt | None] = {}
         self._batches: list[tuple[str, int, Entry]] = []
 
     def begin(self, path: str, entry: Entry) -> None:
@@ -55,11 +63,9 @@ class TreeChange:
             self.tree, range_tombstones=(*self.tree.range_tombstones, RangeTombstone(path, self._context.revision))
         )
 
-    def entry(self, *, epoch: int | None, directory: bool = False) -> Entry:
+    def entry(self, *, epoch: int | None, **members: Any) -> Entry:
         """Return a new entry, created by this request."""
-        return Entry(
-            created_revision=self._context.revision, modified=self._context.wall, epoch=epoch, directory=directory
-        )
+        return Entry(self._context.revision, self._context.wall, epoch, **members)
 
     def accepted(self, request: TreeRequest, answer: Answer) -> Accepted:
         """Return the decision. The record of the request's path keeps the answer, unless that record is dropped."""
@@ -79,7 +85,7 @@ class TreeChange:
                 changes |= history.batch_committed(
                     self._view, self._unchanged, directory, batch, offsets, entry.epoch, self._context
                 )
-        return Accepted(answer, changes, discards=unnamed(self._view, self._store.name, self._records))
+        return Accepted(answer, changes, discards=unnamed(self._view, self._store.name, self._records, self._replaced))
 
     def _offsets(self, directory: str, batch: int) -> Entry | None:
         """Return the file with the offsets of a batch, which Spark stored to begin it, perhaps under an earlier epoch;
@@ -89,8 +95,10 @@ class TreeChange:
         return offsets if isinstance(offsets, Entry) else None
 
     def _with(self, path: str, *begun: Entry, shared: bool = False) -> TreePath:
-        record = self._records.get(path) or self._view.path(self._store.name, path)
-        if not isinstance(record, TreePath):
+        record: TreePath | Corrupt | None = self._records.get(path)
+        if record is None:
+            record = self._replaced[path] = record_at(self._view, self._store, self._unchanged, path)
+        if record is None or type(record) is Corrupt:
             if record is not None:
                 self.tree = replace(self.tree, unsure=self._context.revision)
             return TreePath(path, begun)
@@ -104,7 +112,7 @@ class TreeChange:
         if shared and last.has_own_blob:
             before = tuple(replace(each, shared=True) if each.blob == last.blob else each for each in before)
         deleted_revision = deleted_at(path, last, self._store, self.tree) or self._context.revision
-        if is_shown(path, last, deleted_revision, self.tree.kept):
+        if not is_temporary_file(path, last) and is_shown(path, last, deleted_revision, self.tree.kept):
             ended = replace(last, deleted_revision=deleted_revision, shared=last.shared or shared)
             return replace(record, entries=(*before, ended, *begun))
         return replace(record, entries=(*before, *begun))
@@ -144,25 +152,34 @@ def is_kept(view: View, tree: Tree, path: str) -> bool:
     return tree.compacting > 0 or view.compacted(tree.name, path) is not None
 
 
-def unnamed(view: View, store: str, changed: Mapping[str, TreePath]) -> tuple[str, ...]:
+def unnamed(
+    view: View,
+    store: str,
+    changed: Mapping[str, TreePath],
+    replaced: Mapping[str, TreePath | Corrupt | None],
+) -> tuple[str, ...]:
     """Return the blobs that nothing will name any more once the ``changed`` records of paths have replaced the old
-    ones.
+    ones, ``replaced``.
 
     A row of a manifest does not count if its path has a record of its own, which overrides the row. Two kinds of blobs
     are kept until the manifest is replaced: that of a renamed file, which a row of another path may name, and one that
     several small files share. If a record of a path cannot be read, it may name any of these blobs, so all of them are
     left to the garbage collector.
     """
-    if view.damaged_path(store) is not None:
-        return ()
-    more: Counter[str] = Counter()
     shared: dict[str, bool] = {}
+    blobs_before: dict[str, dict[str, bool]] = {}
+    for path, old in replaced.items():
+        if type(old) is TreePath and (blobs := old.whole_blobs):
+            blobs_before[path] = blobs
+            shared |= blobs
+    if not shared or view.damaged_path(store) is not None:
+        return ()
+    more = dict.fromkeys(shared, 0)
     for path, record in changed.items():
-        old = view.path(store, path)
-        was = old.whole_blobs if isinstance(old, TreePath) else {}
-        more.update(record.whole_blobs.keys())
-        more.subtract(was.keys())
-        shared |= was
+        for blob in record.whole_blobs.keys() & more.keys():
+            more[blob] += 1
+        for blob in blobs_before.get(path, ()):
+            more[blob] -= 1
     fewer = {blob: count for blob, count in more.items() if count < 0}
     named = view.times_named(store, fewer)
     gone = [blob for blob, count in fewer.items() if named[blob] + count <= 0]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from milepost_server.memory.lookup import Lookup
 from milepost_server.memory.view import View
-from milepost_server.model.paths import is_below, is_temporary, snapshot_of
+from milepost_server.model.paths import is_below, is_temporary, path_key, snapshot_of
 from milepost_server.model.records import Corrupt, Store
 from milepost_server.model.trees import Entry, Rollback, Tree, TreePath
 
@@ -23,19 +23,44 @@ MOST_TOMBSTONES = 2000
 
 def visible(view: Lookup, store: Store, tree: Tree, path: str) -> Entry | Corrupt | None:
     """Return the entry that is visible at a path now; None if there is none, `Corrupt` if the record of the path cannot
-    be read.
+    be read. ``tree`` is the record of the tree in ``view``.
     """
     if not path:
         return ROOT
-    record = view.path(store.name, path)
-    return visible_in(record, store, tree) if isinstance(record, TreePath) else record
+    record = view.get(path_key(store.name, path))
+    if type(record) is not TreePath:
+        if record is None and not tree.manifests:
+            return None
+        record = record_at(view, store, tree, path)
+        return visible_in(record, store, tree) if isinstance(record, TreePath) else record
+    if tree.rollbacks or tree.range_tombstones:
+        return visible_in(record, store, tree)
+    # as in `visible_in`, without a call: a decision looks at each directory above a path
+    entries = record.entries
+    if not entries or entries[-1].deleted_revision:
+        return None
+    entry = entries[-1]
+    return entry if entry.created_revision > store.granted else visible_in(record, store, tree)
+
+
+def record_at(view: Lookup, store: Store, tree: Tree, path: str) -> TreePath | Corrupt | None:
+    """Return the record of a path, as `Lookup.path` does. ``tree`` is the record of the tree in ``view``."""
+    record = view.get(path_key(store.name, path))
+    if record is not None and isinstance(record, (TreePath, Corrupt)):
+        return record
+    return view.compacted(store.name, path) if tree.manifests else None
 
 
 def visible_in(record: TreePath, store: Store, tree: Tree) -> Entry | None:
     """Return the entry of a path's record that is visible now; None if there is none."""
-    record = rolled_back(record, tree)
-    entry = record.newest
-    return None if entry is None or deleted_at(record.path, entry, store, tree) else entry
+    if tree.rollbacks:
+        record = rolled_back(record, tree)
+    entry = record.entries[-1] if record.entries else None
+    if entry is None or entry.deleted_revision:
+        return None
+    if entry.created_revision > store.granted and not tree.range_tombstones:
+        return entry  # neither a grant nor a range tombstone can have deleted it
+    return None if deleted_at(record.path, entry, store, tree) else entry
 
 
 def deleted_at(path: str, entry: Entry, store: Store, tree: Tree) -> int:
