@@ -1,11 +1,12 @@
 """What the work of Spark's jobs costs the server in processor time, which other processes of the machine hardly change.
 
-    python -m benchmarks.capacity [--only batches replicas requests files calls instructions] [--partitions 4 64 200]
-                                  [--batches 12] [--jobs 1 8 32] [--seconds 8] [--clients 2 32] [--profile FILE]
+    python -m benchmarks.capacity [--only batches replicas requests files calls overload instructions]
+                                  [--partitions 4 64 200] [--batches 12] [--jobs 1 8 32] [--seconds 8]
+                                  [--clients 2 32] [--minutes 5] [--profile FILE]
 
 Real queries, embedded and on three replicas over ZooKeeper and S3; each request of a checkpoint file by itself; whole
-files of many jobs at once; and calls of handles. With all checks and the access log, without TLS. Told is a table for
-docs/capacity.md, with the commit of the tree that was measured.
+files of many jobs at once; calls of handles; minutes at the end of a core; and instructions. With all checks and the
+access log, without TLS. Told is a table for docs/capacity.md, with the commit of the tree that was measured.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 import uvloop
 
 from benchmarks import rest
-from benchmarks.capacity import batches, instructions
+from benchmarks.capacity import batches, instructions, overload
 from benchmarks.capacity.files import STEPS, Tree, files, sending
 from benchmarks.load import Next, run
 from benchmarks.rest import Figures, Service, measured, processor_seconds, served
@@ -72,7 +73,7 @@ def of_files(given: argparse.Namespace) -> Iterator[Row]:
     """Tell how many whole files a server takes from many jobs, and what a file costs it."""
     for jobs in given.jobs:
         with tempfile.TemporaryDirectory() as directory, served(Path(directory), given) as server:
-            done: list[int] = []
+            done: list[str] = []
             clients = [sending(files(Tree.led(server.url, f"job-{number}"), done)) for number in range(jobs)]
             before = processor_seconds(server.pid)
             elapsed = _load(server, clients, given.seconds)
@@ -94,6 +95,21 @@ def of_calls(given: argparse.Namespace) -> Iterator[Row]:
             )
 
 
+def of_overload(given: argparse.Namespace) -> Iterator[Row]:
+    """Tell what becomes of sessions and files while a leader is at the end of its core. Raises SystemExit if one is
+    lost.
+    """
+    jobs = max(given.jobs)
+    with tempfile.TemporaryDirectory() as directory, served(Path(directory), given) as server:
+        told = overload.tried(server, jobs, given.minutes * 60)
+        yield f"{jobs} jobs for {given.minutes:g} minutes", f"{told.share:.2f} of a core; {told.files:,} files"
+        slowest = f"half below {told.slowest(0.5):.3f} s, 99 of 100 below {told.slowest(0.99):.3f} s"
+        yield f"{len(told.waits)} keepalives meanwhile", f"{slowest}; {len(told.lost)} sessions lost"
+        yield "acknowledged files that are missing or not whole", str(len(told.missing))
+        if not told.holds:
+            raise SystemExit(f"overload has done harm: {told.lost[:3]} {told.missing[:3]}")
+
+
 def of_instructions(_given: argparse.Namespace) -> Iterator[Row]:
     """Tell how many instructions a request takes, where the machine can count them."""
     if not instructions.can_count():
@@ -110,6 +126,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {
     "requests": of_requests,
     "files": of_files,
     "calls": of_calls,
+    "overload": of_overload,
     "instructions": of_instructions,
 }
 
@@ -138,6 +155,7 @@ def main() -> None:
     flags.add_argument("--jobs", nargs="+", type=int, default=[1, 8, 32], help="that write files at once")
     flags.add_argument("--clients", nargs="+", type=int, default=[2, 32], help="connections with a request at a time")
     flags.add_argument("--seconds", type=float, default=8.0, help="of each load, at most")
+    flags.add_argument("--minutes", type=float, default=5.0, help="of overload")
     flags.add_argument("--profile", type=Path, default=None, metavar="FILE", help="profile the server into FILE")
     given = flags.parse_args()
     given.quiet, given.pointers, given.blobs = False, None, None

@@ -17,6 +17,7 @@ BODY = b"x" * 300
 
 _TTL_SECONDS = 3600
 _PARTITIONS = 4
+_VERSIONS = 100
 
 Client = Generator[bytes, Answer, None]
 """A client that yields its requests, and is sent the answer to each."""
@@ -123,12 +124,14 @@ STEPS: dict[str, Callable[[Tree], Client]] = {
 """The requests by name; `put` takes the files that `create` left, and `rename` those that `put` left."""
 
 
-def files(tree: Tree, done: list[int]) -> Client:
+def files(tree: Tree, done: list[str]) -> Client:
     """Write files as Spark's state store does: four looks at what is there, two at nothing, a listing, CREATE, PUT and
-    RENAME. ``done`` gets an entry for each file.
+    RENAME. ``done`` gets the path of each file. No directory has more than `_VERSIONS` files, as if old versions were
+    deleted.
     """
     for number in count():
-        directory, version = tree.path(f"/{number % _PARTITIONS}"), number // _PARTITIONS
+        version = number // _PARTITIONS
+        directory = tree.path(f"/{number % _PARTITIONS}-{version // _VERSIONS}")
         final, temporary = f"{directory}/{version}.delta", f"{directory}/.{version}.delta.tmp"
         for path, operation in (
             (tree.path(), "GETFILESTATUS"),
@@ -143,7 +146,7 @@ def files(tree: Tree, done: list[int]) -> Client:
         address = _address((yield tree.ask("PUT", temporary, "CREATE&overwrite=true")))
         _expect((yield tree.put_body(address)), 201)
         _expect((yield tree.ask("PUT", temporary, tree.target(temporary))), 200)
-        done.append(number)
+        done.append(final)
 
 
 def _address(answer: Answer) -> str:
