@@ -2,17 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from itertools import accumulate
 from time import process_time
+from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Gauge, Histogram, Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from milepost_backends.contract import PointerStore
 from milepost_server.blobs.timeouts import BlobsWithTimeout
 from milepost_server.http.job_metrics import JobMetrics
 from milepost_server.journal import Journal
 
+_BUCKETS: Final = Histogram.DEFAULT_BUCKETS
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
+
+
+class _Requests(Collector):
+    """Counts answers in plain numbers, which takes a fifth of the time of a `Counter` and a `Histogram`, whose numbers
+    any thread may change.
+    """
+
+    def __init__(self) -> None:
+        self.counts: defaultdict[tuple[str, int], int] = defaultdict(int)
+        self._seconds: dict[str, list[float]] = {}
+        """By method, the sum of the seconds, and behind it the number of answers in each bucket."""
+
+    def note(self, method: str, status: int, seconds: float) -> None:
+        self.counts[method, status] += 1
+        of_method = self._seconds.get(method)
+        if of_method is None:
+            of_method = self._seconds[method] = [0.0] * (len(_BUCKETS) + 1)
+        of_method[0] += seconds
+        of_method[bisect_left(_BUCKETS, seconds) + 1] += 1
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the two families of metrics."""
+        requests = CounterMetricFamily(
+            "milepost_requests", "Requests by method and status", labels=("method", "status")
+        )
+        for (method, status), count in list(self.counts.items()):
+            requests.add_metric((method, str(status)), count)
+        yield requests
+        seconds = HistogramMetricFamily(
+            "milepost_request_seconds", "Seconds from a request to its answer", labels=("method",)
+        )
+        for method, (total, *numbers) in list(self._seconds.items()):
+            buckets = zip(map(floatToGoString, _BUCKETS), accumulate(numbers), strict=True)
+            seconds.add_metric((method,), list(buckets), total)
+        yield seconds
 
 
 class Metrics:
@@ -29,13 +72,8 @@ class Metrics:
         """``expires`` returns the Unix time at which the replica's TLS certificate ends; None without a certificate."""
         self._jobs = jobs
         self._registry = CollectorRegistry()
-        self._requests = Counter(
-            "milepost_requests", "Requests by method and status", ("method", "status"), registry=self._registry
-        )
-        self._seconds = Histogram(
-            "milepost_request_seconds", "Seconds from a request to its answer", ("method",), registry=self._registry
-        )
-        self._noted: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        self._requests = _Requests()
+        self._registry.register(self._requests)
         self._gauge(
             "milepost_leading", "1 while this replica leads and its lease holds", lambda: float(journal.lease_holds())
         )
@@ -66,22 +104,12 @@ class Metrics:
         gauge.set_function(value)
 
     def note(self, method: str, status: int, seconds: float) -> None:
-        """Count an answer that took ``seconds``. The counters are cached by method and status, since looking them up by
-        their labels takes longer than counting.
-        """
-        noted = self._noted.get((method, status))
-        if noted is None:
-            label = method if method in _METHODS else "other"
-            noted = self._requests.labels(label, status), self._seconds.labels(label)
-            if label == method:
-                self._noted[method, status] = noted
-        requests, of_method = noted
-        requests.inc()
-        of_method.observe(seconds)
+        """Count an answer that took ``seconds``."""
+        self._requests.note(method if method in _METHODS else "other", status, seconds)
 
     def refused(self, status: int) -> None:
         """Count an answer with ``status`` to input that is not a valid request."""
-        self._requests.labels("other", status).inc()
+        self._requests.counts["other", status] += 1
 
     async def text(self, *, named: bool) -> bytes:
         """Return all metrics in the text format of Prometheus; those that name single jobs only if ``named``."""

@@ -39,10 +39,12 @@ def store_in(view: Lookup, name: str) -> Store:
     Raises a ``corrupt`` problem if the record cannot be read: without the record, it is unknown which handles were
     cleared, and which epoch is current.
     """
+    record = view.store(name)
+    if isinstance(record, Store):
+        return record
     if damaged := store_readable(view, name):
         raise refusal(damaged)
-    record = view.store(name)
-    return record if isinstance(record, Store) else Store(name)
+    return Store(name)
 
 
 def existing(view: Lookup, store: str, name: str) -> Handle:

@@ -163,10 +163,9 @@ class Looks:
         """Return the head of an answer, which is counted and logged."""
         if common is not self._common:
             self._common, self._date = common, b"".join(b"%b: %b\r\n" % field for field in common)
-        request_id = f"{random.getrandbits(64):016x}"
-        context = self._context
+        request_id, context = b"%016x" % random.getrandbits(64), self._context
         context.metrics.note("GET", status, seconds)
         if context.access is not None:
-            context.access.note("GET", f"/webhdfs/v1/{path}", status, seconds, request_id, token)
+            context.access.note("GET", f"/webhdfs/v1/{path}", status, seconds, request_id.decode("ascii"), token)
         line = _OK if status == 200 else _NOT_FOUND
-        return _HEAD % (line, self._date, size, request_id.encode("ascii"), self._journal.term)
+        return _HEAD % (line, self._date, size, request_id, self._journal.term)
