@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -297,10 +297,15 @@ def head(status: int, fields: Iterable[tuple[bytes, bytes]]) -> bytes:
     """
     lines = [_status_line(status)]
     for name, value in fields:
-        if not (_NAME.fullmatch(name) and _VALUE.fullmatch(value)):
+        if not (_is_name(name) and _VALUE.fullmatch(value)):
             raise ValueError(f"this is no field of an answer: {name!r}: {value!r}")
         lines.append(b"%b: %b" % (name, value))
     return b"\r\n".join([*lines, b"", b""])
+
+
+@lru_cache(256)
+def _is_name(name: bytes) -> bool:
+    return _NAME.fullmatch(name) is not None
 
 
 @cache

@@ -90,6 +90,10 @@ class RequestLines:
             self._begun = True
         if end:
             self._fields_follow()
+            if part.isascii() and (whole := data.find(_EMPTY_LINE, end - len(b"\r\n"))) >= 0:
+                # most heads come in one piece, which the parser reads faster than two
+                whole += len(_EMPTY_LINE)
+                return data[start:whole], whole
         encoded = part if part.isascii() else _NOT_ASCII.sub(lambda found: b"%%%02X" % found[0][0], part)
         return encoded, start + len(part)
 

@@ -8,6 +8,7 @@ clients too.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from typing import Any, Final, Protocol, cast
 from urllib.parse import unquote
@@ -29,6 +30,8 @@ MOST_HEAD_BYTES: Final = 64 * 1024
 """The most bytes in the head of a request. Also the most bytes of chunk sizes, chunk extensions and trailers between
 two parts of a body.
 """
+_PLAIN_TARGET: Final = re.compile(rb"/[A-Za-z0-9._~-][A-Za-z0-9._~/-]*(?:\?[A-Za-z0-9._~/&=-]*)?")
+"""The pattern of a target that is taken apart without httptools."""
 _SLICE_BYTES: Final = 16 * 1024
 """How many bytes are parsed at once. This limits how many pipelined requests of one peer are in memory."""
 
@@ -347,18 +350,16 @@ class HttpProtocol(asyncio.Protocol):
         """Return the ASGI scope of the request whose head is complete. Raises ValueError or an error of httptools if
         the target is invalid.
         """
-        target = httptools.parse_url(self._target)
-        if target.path is None:
-            raise ValueError("the target has no path")
+        path, query = self._path_and_query()
         scope = {
             "type": "http",
             "asgi": _ASGI,
             "http_version": self._parser.get_http_version(),
             "method": self._parser.get_method().decode("ascii"),
             "scheme": self._scheme,
-            "path": unquote(target.path.decode("ascii")),
-            "raw_path": target.path,
-            "query_string": target.query or b"",
+            "path": unquote(path.decode("ascii")),
+            "raw_path": path,
+            "query_string": query,
             "headers": self._fields,
             "extensions": {},
             **self._ends,
@@ -366,6 +367,16 @@ class HttpProtocol(asyncio.Protocol):
         if self._is_certified:
             note_certificate(scope)
         return scope
+
+    def _path_and_query(self) -> tuple[bytes, bytes]:
+        """Return path and query of the target. Raises ValueError or an error of httptools if it is invalid."""
+        if _PLAIN_TARGET.fullmatch(self._target):
+            path, _, query = self._target.partition(b"?")
+            return path, query
+        target = httptools.parse_url(self._target)
+        if target.path is None:
+            raise ValueError("the target has no path")
+        return target.path, target.query or b""
 
     # -- answering -----------------------------------------------------------------------------------------------------
 
