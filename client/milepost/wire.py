@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import re
 from enum import Enum
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 API: Final = "/v1"
@@ -214,7 +213,6 @@ def job_epoch_header(job: str, epoch: int) -> str:
     return f"{escaped}{''.join(_ESCAPES.get(character, character) for character in job)}-{epoch}"
 
 
-@lru_cache(1024)
 def job_epoch_of(header: str) -> tuple[str, str] | None:
     """Return the job, in lower case, and the digits of its epoch from a header's name as `job_epoch_header` makes it;
     None for any other name.

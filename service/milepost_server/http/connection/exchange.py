@@ -158,6 +158,7 @@ class Exchange:
         if self.more_body or self._awaits_continue or self._is_received or self._is_over or self.cut is not None:
             return None
         self._is_received = True
+        self._line.resume_reading()
         body, self._body = bytes(self._body), bytearray()
         self._news.clear()
         return body

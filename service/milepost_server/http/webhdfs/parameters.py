@@ -5,7 +5,6 @@ An invalid value is refused, as an HDFS NameNode refuses it, and not ignored.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -15,6 +14,7 @@ from milepost.errors import Problem
 from milepost.operations.operation import Right
 from milepost.wire import NAME, Code, job_epoch_header, job_epoch_of
 from milepost_server.basics.problems import noted, problem
+from milepost_server.basics.remembering import remembering
 from milepost_server.http.access.permission import epoch_under, may_use
 from milepost_server.http.queries import named_path
 from milepost_server.http.requests import Fields, HttpRequest
@@ -40,6 +40,8 @@ blocks.
 JOBS = "jobs"
 
 _MOST_DIGITS = 18
+
+_job_epoch_of: Final = remembering(1024, longest=256)(job_epoch_of)
 
 
 def text(query: QueryParams, name: str) -> str | None:
@@ -122,7 +124,7 @@ class Above(msgspec.Struct, frozen=True, gc=False):
     path: str
 
 
-@lru_cache(4096)
+@remembering(4096, longest=1024)
 def place_of(path: str) -> At | Above:
     """Return the place that a path of the WebHDFS file system names: a path in the tree of a job, or a directory above
     all trees. Raises ``invalid-name`` and ``not-exist`` problems.
@@ -173,7 +175,7 @@ def epoch_of(request: HttpRequest, at: At) -> int | None:
 
 
 def _epoch_said(fields: Fields, at: At) -> int | None:
-    found = [named for name in fields.names() if (named := job_epoch_of(name)) is not None]
+    found = [named for name in fields.names() if (named := _job_epoch_of(name)) is not None]
     if not found:
         return None
     if len(found) > 1 or found[0][0] != at.store.lower() or len(found[0][1]) > _MOST_DIGITS:

@@ -105,6 +105,15 @@ async def test_an_answer_without_a_length_comes_in_chunks() -> None:
     assert sent.endswith(b"\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
 
 
+async def test_a_large_body_that_has_come_whole_holds_up_no_reading() -> None:
+    made = Made()
+    made.exchange.take(b"x" * (65 * 1024))
+    made.exchange.end_body()
+    assert not made.line.is_reading()
+    assert made.exchange.take_whole() == b"x" * (65 * 1024)
+    assert made.line.is_reading()
+
+
 async def test_a_client_that_knows_no_chunks_gets_an_answer_without_a_length_until_the_connection_closes() -> None:
     made = Made(keep_alive=False, version="1.0")
     sent = await made.by(sending(start(), part(b"hel", more=True), part(b"", more=True), part(b"lo")))
