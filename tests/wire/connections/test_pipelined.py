@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import socket
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from testbed.server import DEADLINE_SECONDS, ServerProcess
 from tests.wire.support import raw
@@ -48,11 +49,31 @@ def test_bodies_of_every_framing_and_size(api: Api, server: ServerProcess) -> No
 
 def test_many_small_ones_are_parsed_as_they_are_answered(server: ServerProcess) -> None:
     """Nobody reads the answers: then the requests are not read either."""
+    with little_memory(server), raw.connected(server.url) as connection, suppress(TimeoutError):
+        connection.settimeout(2)
+        connection.sendall(raw.head("GET", "/livez") * 200_000)
+
+
+def test_small_ones_are_read_as_they_are_answered(server: ServerProcess) -> None:
+    """The client reads the answers, and sends faster than the server answers."""
+
+    def read(connection: socket.socket) -> None:
+        while connection.recv(65536):
+            pass
+
+    with little_memory(server), raw.connected(server.url) as connection, ThreadPoolExecutor(1) as threads:
+        connection.settimeout(4)
+        reading = threads.submit(read, connection)
+        with suppress(TimeoutError):
+            connection.sendall(raw.head("GET", "/livez") * 1_500_000)
+        connection.shutdown(socket.SHUT_RDWR)
+        reading.result(DEADLINE_SECONDS)
+
+
+@contextmanager
+def little_memory(server: ServerProcess) -> Iterator[None]:
+    """The server takes little more memory within the block than before."""
     server.forget_peak()
     before = server.memory("VmHWM")
-    many = raw.head("GET", "/livez") * 20_000
-    with raw.connected(server.url) as connection, suppress(TimeoutError):
-        connection.settimeout(2)
-        for _ in range(10):
-            connection.sendall(many)
+    yield
     assert server.memory("VmHWM") - before < 32 * MIB

@@ -44,8 +44,9 @@ class Exchange:
 
     The connection passes the body to the exchange, and calls `answer` once earlier requests are answered. ``scope`` is
     the head, as ASGI describes it; ``common`` has the fields that each answer begins with. ``awaits_continue``: the
-    client sends the body only after ``100 Continue``. The exchange calls ``answered`` when the answer is complete. An
-    answer calls ``note_waiting`` with the number of its bytes that are in memory and not being sent yet.
+    client sends the body only after ``100 Continue``. The exchange calls ``answered`` when the answer is complete, and
+    ``read_on`` when there is room for more of the body. An answer calls ``note_waiting`` with the number of its bytes
+    that are in memory and not being sent yet.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Exchange:
         keep_alive: bool,
         awaits_continue: bool,
         answered: Callable[[], None],
+        read_on: Callable[[], None],
         note_waiting: Callable[[int], None],
     ) -> None:
         self.keep_alive = keep_alive
@@ -73,6 +75,7 @@ class Exchange:
         self._common = common
         self._awaits_continue = awaits_continue
         self._answered = answered
+        self._read_on = read_on
         self._is_head = scope["method"] == "HEAD"
         self._body = bytearray()
         self._news = asyncio.Event()
@@ -145,7 +148,7 @@ class Exchange:
             self._awaits_continue = False
             self._line.write(_CONTINUE)
         if not self._is_over:
-            self._line.resume_reading()
+            self._read_on()
             await self._news.wait()
             self._news.clear()
         if self._is_over:
@@ -158,7 +161,7 @@ class Exchange:
         if self.more_body or self._awaits_continue or self._is_received or self._is_over or self.cut is not None:
             return None
         self._is_received = True
-        self._line.resume_reading()
+        self._read_on()
         body, self._body = bytes(self._body), bytearray()
         self._news.clear()
         return body

@@ -183,6 +183,13 @@ class HttpProtocol(asyncio.Protocol):
         else:
             self._parse_held()
 
+    def _read_on(self) -> None:
+        """Read from the peer again, unless data is still held back: each reading may bring much more than the requests
+        that were answered since the last one.
+        """
+        if not self._held:
+            self._line.resume_reading()
+
     @property
     def _is_between_requests(self) -> bool:
         """Whether all earlier requests of the connection are complete and answered, and the peer reads fast enough."""
@@ -315,6 +322,7 @@ class HttpProtocol(asyncio.Protocol):
             keep_alive=scope["http_version"] != "1.0" and parser.should_keep_alive(),
             awaits_continue=self._framing.expects_continue(parser),
             answered=self._answered,
+            read_on=self._read_on,
             note_waiting=self._note_waiting,
         )
         self._lines.body_follows(self._framing.length)
@@ -392,7 +400,7 @@ class HttpProtocol(asyncio.Protocol):
         if self._line.is_closing():
             return
         self._due.popleft()
-        self._line.resume_reading()
+        self._read_on()
         if self._head_is_open:
             self._guard.expect()
         elif not self._due:
@@ -401,6 +409,8 @@ class HttpProtocol(asyncio.Protocol):
             self._start(self._due[0])
         if self._held and len(self._due) < 2:
             self._parse_held()
+            if len(self._due) < 2:
+                self._read_on()
             if self._peer_has_ended and not self._held and not self.eof_received():
                 self._line.close()
         if not self._due:

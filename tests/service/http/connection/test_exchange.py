@@ -63,6 +63,7 @@ class Made:
             keep_alive=keep_alive,
             awaits_continue=awaits_continue,
             answered=self._answered,
+            read_on=self.line.resume_reading,
             note_waiting=lambda _: None,
         )
 
