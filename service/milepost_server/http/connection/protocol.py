@@ -8,10 +8,8 @@ clients too.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import deque
 from typing import Any, Final, Protocol, cast
-from urllib.parse import unquote
 
 import httptools
 import uvicorn
@@ -23,6 +21,7 @@ from milepost_server.http.application import Application
 from milepost_server.http.connection.closing import LingeringTransport, notice_dead_peers
 from milepost_server.http.connection.exchange import Exchange, note_certificate, whole
 from milepost_server.http.connection.heads import Framing, RequestLines
+from milepost_server.http.connection.scopes import connection_of, scope_of
 from milepost_server.http.connection.slow_peers import SlowPeerGuard
 from milepost_server.http.requests import Fields
 
@@ -30,12 +29,8 @@ MOST_HEAD_BYTES: Final = 64 * 1024
 """The most bytes in the head of a request. Also the most bytes of chunk sizes, chunk extensions and trailers between
 two parts of a body.
 """
-_PLAIN_TARGET: Final = re.compile(rb"/[A-Za-z0-9._~-][A-Za-z0-9._~/-]*(?:\?[A-Za-z0-9._~/&=-]*)?")
-"""The pattern of a target that is taken apart without httptools."""
 _SLICE_BYTES: Final = 16 * 1024
 """How many bytes are parsed at once. This limits how many pipelined requests of one peer are in memory."""
-
-_ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 
 
 class ServerState(Protocol):
@@ -59,8 +54,7 @@ class HttpProtocol(asyncio.Protocol):
 
     _line: LingeringTransport
     _guard: SlowPeerGuard
-    _scheme: str
-    _ends: dict[str, tuple[str, int] | None]
+    _about: dict[str, Any]
     _is_certified: bool
 
     def __init__(self, config: uvicorn.Config, server_state: ServerState, **_others: Any) -> None:
@@ -100,11 +94,7 @@ class HttpProtocol(asyncio.Protocol):
         notice_dead_peers(below)
         self._line = LingeringTransport(below, self._more_may_come, self._linger)
         self._guard = SlowPeerGuard(self._loop, self._line, self.application.idle_seconds)
-        self._scheme = "http" if below.get_extra_info("sslcontext") is None else "https"
-        self._ends = {
-            "client": _address(below.get_extra_info("peername")),
-            "server": _address(below.get_extra_info("sockname")),
-        }
+        self._about = connection_of(below)
         self._is_certified = below.get_extra_info("peer_certificate") is not None
         self._server.connections.add(self)
         self._guard.expect()
@@ -314,7 +304,9 @@ class HttpProtocol(asyncio.Protocol):
         self._fault = self._framing.fault(parser, self._target)
         if self._fault is not None:
             raise ValueError(self._fault.detail)
-        scope = self._scope()
+        scope = scope_of(parser, self._target, self._fields, self._about)
+        if self._is_certified:
+            note_certificate(scope)
         exchange = Exchange(
             scope,
             self._line,
@@ -353,38 +345,6 @@ class HttpProtocol(asyncio.Protocol):
         self._newest.end_body()
         if not self._newest.keep_alive:
             self._hears_no_more = True
-
-    def _scope(self) -> dict[str, Any]:
-        """Return the ASGI scope of the request whose head is complete. Raises ValueError or an error of httptools if
-        the target is invalid.
-        """
-        path, query = self._path_and_query()
-        scope = {
-            "type": "http",
-            "asgi": _ASGI,
-            "http_version": self._parser.get_http_version(),
-            "method": self._parser.get_method().decode("ascii"),
-            "scheme": self._scheme,
-            "path": unquote(path.decode("ascii")),
-            "raw_path": path,
-            "query_string": query,
-            "headers": self._fields,
-            "extensions": {},
-            **self._ends,
-        }
-        if self._is_certified:
-            note_certificate(scope)
-        return scope
-
-    def _path_and_query(self) -> tuple[bytes, bytes]:
-        """Return path and query of the target. Raises ValueError or an error of httptools if it is invalid."""
-        if _PLAIN_TARGET.fullmatch(self._target):
-            path, _, query = self._target.partition(b"?")
-            return path, query
-        target = httptools.parse_url(self._target)
-        if target.path is None:
-            raise ValueError("the target has no path")
-        return target.path, target.query or b""
 
     # -- answering -----------------------------------------------------------------------------------------------------
 
@@ -435,8 +395,3 @@ class HttpProtocol(asyncio.Protocol):
         self._line.close()
         if newest is not None:
             newest.end_body(error)
-
-
-def _address(given: Any) -> tuple[str, int] | None:
-    """Return the host and port of one end of a connection; None if they are not known."""
-    return (given[0], given[1]) if isinstance(given, tuple) else None
