@@ -61,7 +61,7 @@ async def test_a_cancelled_commit_is_settled_by_a_take_over(pointers: Pointers) 
         head, _ = await taken_over(store)
         known: set[int] = set()
         for number in range(CANCELLED_GROUPS):
-            flight = asyncio.create_task(store.commit(head, group_of(number), head.revision + GROUP))
+            flight = asyncio.ensure_future(store.commit(head, group_of(number), head.revision + GROUP))
             for _ in range(shuffled.randrange(6)):
                 await asyncio.sleep(shuffled.choice((0, 0.001)))
             flight.cancel()
@@ -82,7 +82,7 @@ async def test_a_commit_on_its_way_while_the_store_closes_ends_truthfully(pointe
         store = pointers.build()
         await store.open()
         head = await store.take_over(ROOT)
-        flight = asyncio.create_task(store.commit(head, group_of(number), head.revision + GROUP))
+        flight = asyncio.ensure_future(store.commit(head, group_of(number), head.revision + GROUP))
         await asyncio.sleep(0)
         await store.close()
         end = await flight

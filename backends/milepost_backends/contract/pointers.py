@@ -10,7 +10,7 @@ Keys are paths of safe segments (``stores/flights/handles/pointer``); a backend 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -210,7 +210,9 @@ class PointerStore(Protocol):
         the storage does not answer; and `JournalDamaged` if stored data fails its verification.
         """
 
-    async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
+    def commit(
+        self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None
+    ) -> Awaitable[Commit]:
         """Write all ``changes`` and move the head from ``head`` to ``revision`` in one atomic write, or write nothing.
 
         ``revision`` is greater than ``head.revision``. ``digest`` is that of all records after these changes; None

@@ -11,7 +11,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from milepost_backends.contract import (
     Head,
@@ -47,16 +47,8 @@ class Displaced(StorageUnavailable):
     """
 
 
-class _Seen(NamedTuple):
-    """The identity and the size of a file."""
-
-    device: int
-    inode: int
-    size: int
-
-    def has_grown_into(self, other: _Seen) -> bool:
-        """Return whether ``other`` is the same file at a later time, when it had grown or not changed."""
-        return (self.device, self.inode) == (other.device, other.inode) and self.size <= other.size
+_Seen = tuple[int, int, int]
+"""Device, inode and size of a file: what identifies it, and how long it was."""
 
 
 class SqlitePlace:
@@ -149,7 +141,7 @@ class SqlitePlace:
         the file before the take-over.
         """
         now = _seen_at(self._at)
-        if now is not None and now.size > 0 and self._file is not None and now[:2] != self._file[:2]:
+        if now is not None and now[2] > 0 and self._file is not None and now[:2] != self._file[:2]:
             self._open_other()
             self._unproven = True
 
@@ -163,7 +155,7 @@ class SqlitePlace:
         displaced = self._file is not None and self._is_displaced(now)
         if remembered and (displaced or self._unproven):
             self.renew()
-        elif displaced and now is not None and now.size > 0:
+        elif displaced and now is not None and now[2] > 0:
             self._open_other()
         self._unproven = False
 
@@ -241,7 +233,7 @@ class SqlitePlace:
         self.check()
 
     def _is_displaced(self, now: _Seen | None) -> bool:
-        return now is None or self._file is None or not self._file.has_grown_into(now)
+        return now is None or self._file is None or not _is_later(self._file, now)
 
     def _salvage(self) -> None:
         doing = f"cannot put a new database in the place of {self.path}"
@@ -290,7 +282,7 @@ class SqlitePlace:
     def _is_filled(self) -> bool:
         """Return whether the database file exists and is not empty. Raises `StorageUnavailable`."""
         seen = _seen_at(self._at)
-        return seen is not None and seen.size > 0
+        return seen is not None and seen[2] > 0
 
     def _traces(self) -> list[str]:
         directory = self.path.parent
@@ -315,7 +307,7 @@ class SqlitePlace:
 
     def _log_is_whole(self) -> bool:
         now = self._see_log()
-        return now is None if self._log is None else now is not None and self._log.has_grown_into(now)
+        return now is None if self._log is None else now is not None and _is_later(self._log, now)
 
     def _see_log(self) -> _Seen | None:
         """Return identity and size of the write-ahead log; None if it cannot be seen."""
@@ -323,7 +315,12 @@ class SqlitePlace:
             status = os.stat(self._log_at)
         except OSError:
             return None
-        return _Seen(status.st_dev, status.st_ino, status.st_size)
+        return status.st_dev, status.st_ino, status.st_size
+
+
+def _is_later(before: _Seen, now: _Seen) -> bool:
+    """Return whether ``now`` is the file that was seen ``before``, and has grown since or not changed."""
+    return now == before or (now[:2] == before[:2] and now[2] >= before[2])
 
 
 def _seen_at(path: str) -> _Seen | None:
@@ -334,4 +331,4 @@ def _seen_at(path: str) -> _Seen | None:
         return None
     except OSError as error:
         raise StorageUnavailable(f"cannot look at {path}: {error.strerror}") from error
-    return _Seen(status.st_dev, status.st_ino, status.st_size)
+    return status.st_dev, status.st_ino, status.st_size

@@ -101,16 +101,20 @@ class EmbeddedPointers:
             for record in records:
                 yield record
 
-    async def commit(self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None) -> Commit:
+    def commit(
+        self, head: Head, changes: Sequence[Change], revision: int, digest: str | None = None
+    ) -> asyncio.Future[Commit]:
         """Write a group in one SQLite transaction; see `PointerStore.commit`.
 
         If the waiting task is cancelled, a transaction that has begun runs to its end.
         """
         if self._worker is None:
-            return CommitRefused(Refusal.FAILED, "the pointer store is not open")
+            refused: asyncio.Future[Commit] = asyncio.get_running_loop().create_future()
+            refused.set_result(CommitRefused(Refusal.FAILED, "the pointer store is not open"))
+            return refused
         for key, value in changes:
             self.bytes_sent += len(key) + len(value or b"")
-        return await self._worker.run(self._journals.commit, head, changes, revision, digest)
+        return self._worker.run(self._journals.commit, head, changes, revision, digest)
 
     async def confirm(self, head: Head) -> bool:
         """Return whether the stored head has the term and lineage of ``head``; see `PointerStore.confirm`."""

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 _BYTES: Final = 16
 MODULUS: Final = 1 << (8 * _BYTES)
+_MASK: Final = MODULUS - 1
 _SEALED: Final = re.compile(rb'\{"check":"([0-9a-f]{32})",')
 _DIGEST: Final = re.compile(r"([0-9a-f]+)-([0-9a-f]{32})(?:-([0-9a-f]+))?")
 _PREFIX_LENGTH: Final = len(b'{"check":"",') + 2 * _BYTES
@@ -68,7 +69,7 @@ class Digest(NamedTuple):
     lost: int = 0
 
     def __str__(self) -> str:
-        return f"{self.records:x}-{self.total % MODULUS:032x}" + (f"-{self.lost:x}" if self.lost else "")
+        return f"{self.records:x}-{self.total & _MASK:032x}" + (f"-{self.lost:x}" if self.lost else "")
 
     @classmethod
     def read(cls, digest: str) -> Digest | None:

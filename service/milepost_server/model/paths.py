@@ -15,9 +15,10 @@ MOST_PARTS: Final = 32
 MOST_BYTES: Final = 1024
 """A path has at most `MOST_PARTS` directories and `MOST_BYTES` bytes, to bound the size of lookups and records."""
 
-_REMEMBERED: Final = 8192
+_REMEMBERED_KEYS: Final = 4096
+_REMEMBERED_ANCESTORS: Final = 256
 """Of so many paths the keys and the ancestors are remembered, since the requests about a file name the same few paths
-again and again.
+again and again. Paths of the greatest length take 6 MiB and 4 MiB: the ancestors of a path are much longer than it.
 """
 
 LAST: Final = "\U0010ffff" * (MOST_BYTES // 4)
@@ -55,7 +56,7 @@ def checked_path(path: str) -> str:
     return path
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_REMEMBERED_KEYS)
 def path_key(store: str, path: str) -> str:
     """Return the key of the record of a path. The key contains a hash of the path, since some pointer stores do not
     allow every path in a key.
@@ -78,7 +79,7 @@ def parent_of(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_REMEMBERED_ANCESTORS)
 def ancestors_of(path: str) -> tuple[str, ...]:
     """Return the directories above a path, the outermost first, without the root."""
     parts = path.split("/")

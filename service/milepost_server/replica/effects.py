@@ -51,8 +51,11 @@ class Effects:
             self._deletions.schedule(key, self._settings.collect_after_seconds)
         self._changes.announce(accepted.changes)
         self._epoch_queues.committed(accepted.changes.values())
-        if all(isinstance(each, TreePath) for each in accepted.changes.values()):
-            return
+        for each in accepted.changes.values():
+            if not isinstance(each, TreePath):
+                break
+        else:
+            return  # nothing follows from a change of paths alone
         if isinstance(request, (EndSession, ExpireSession)):
             self._leases.forget(request.session)
             return

@@ -189,7 +189,10 @@ class Submitter:
 
     def _judged(self, request: Request) -> Decision:
         reading = self._journal.read()
-        return decide(reading.view, request, self._journal.context(reading.revision + 1))
+        context = self._journal.context(reading.revision + 1)
+        # whether a retry must be refused depends on whether it would change something
+        dry = request.attempt.number == 1
+        return decide(reading.view, request, replace(context, dry=True) if dry else context)
 
     async def _makes_room(self, request: Request, decision: Refused, deadline: float) -> bool:
         """Trim the tree of the request's store if the decision requires that. Return whether the request should then be

@@ -116,6 +116,8 @@ class DecisionContext(msgspec.Struct, frozen=True, gc=False):
     need not be kept any longer. Granted epochs are above ``epoch_floor`` (set after a restore from a backup).
     ``most_uploads`` is how many pending uploads a store may have, and ``kept_snapshots`` how many snapshots of each
     query a tree keeps. All revisions up to ``committed`` are known to be committed.
+
+    ``dry``: nobody uses the changes of the decision, so it need not have them.
     """
 
     revision: int
@@ -127,6 +129,7 @@ class DecisionContext(msgspec.Struct, frozen=True, gc=False):
     most_uploads: int = 1000
     committed: int = 0
     kept_snapshots: int = 10
+    dry: bool = False
 
     @property
     def version(self) -> str:

@@ -85,9 +85,11 @@ class CommittedChanges(Lookup):
 
     def events(self, changes: Changes, revision: int) -> list[tuple[str, Event]]:
         """Return the events of one change, each with the name of its store. Raises `TooManyEvents`."""
-        if all(isinstance(each, TreePath) for each in changes.values()):
-            self._changed |= changes
-            return []
+        for each in changes.values():
+            if not isinstance(each, TreePath):
+                break
+        else:
+            return []  # no event is about a path, and none looks one up
         found: dict[str, list[tuple[str, bytes]]] = {}
         try:
             for store, type_, data in self._differences(changes, revision):

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
 from milepost.wire import Code
-from milepost_backends.contract import Change, Commit, GroupLimits, Head
+from milepost_backends.contract import Change, Commit, GroupLimits, Head, Unknown
 from milepost_server.journal.commit.room import SizeLimit
 from milepost_server.journal.pending import Decide, PendingRequest
 from milepost_server.journal.proof import Replaced
@@ -57,7 +57,7 @@ class Group:
 
     ``values`` has the encoded records by key, None for a deletion; ``size`` is their size in bytes, and ``growth`` is
     the number of bytes by which they make the journal larger (see `SizeLimit`). ``replaced`` has the hashes of the
-    records that this group replaces. ``task`` is the running commit, ``outcome`` how the commit ended.
+    records that this group replaces. ``running`` is the commit, ``outcome`` how it ended.
     """
 
     number: int
@@ -73,16 +73,46 @@ class Group:
     """
     replaced: Replaced = field(default_factory=dict)
     """The hashes that restore `Proof` to its state before this group, if the group is not committed."""
-    task: asyncio.Task[None] | None = None
-    outcome: Commit | None = None
+    running: asyncio.Future[Commit] | None = None
+    seconds: float = 0.0
+    """The time that the commit may take."""
     late: bool = False
     """Whether the commit was ended because its time was over."""
+    timer: asyncio.TimerHandle | None = None
 
-    def end_late(self) -> None:
-        """End the commit because its time is over."""
+    def begin(self, commit: Awaitable[Commit], seconds: float) -> asyncio.Future[Commit]:
+        """Note the running commit, which may take ``seconds``, and return its future."""
+        self.running, self.seconds = asyncio.ensure_future(commit), seconds
+        self.timer = asyncio.get_running_loop().call_later(seconds, self._end_late)
+        return self.running
+
+    def _end_late(self) -> None:
         self.late = True
-        if self.task is not None:
-            self.task.cancel()
+        self.cancel()
+
+    def cancel(self) -> None:
+        """Stop waiting for the commit, which may still be committed."""
+        if self.running is not None:
+            self.running.cancel()
+
+    @property
+    def outcome(self) -> Commit | None:
+        """How the commit ended; None while it runs, and if it was cancelled or failed unexpectedly."""
+        running = self.running
+        if running is None or not running.done():
+            return None
+        cancelled = running.cancelled()
+        error = None if cancelled else running.exception()
+        if not cancelled and error is None:
+            return running.result()
+        late = self.late if cancelled else isinstance(error, TimeoutError)
+        return Unknown(f"the store has not answered within {self.seconds} s") if late else None
+
+    @property
+    def fault(self) -> BaseException | None:
+        """The unexpected error of the commit, once it has ended; None if it had none."""
+        error = None if self.running is None or self.running.cancelled() else self.running.exception()
+        return None if isinstance(error, TimeoutError) else error
 
     @property
     def changes(self) -> list[Change]:

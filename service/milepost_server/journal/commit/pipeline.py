@@ -13,7 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from milepost.wire import Code
-from milepost_backends.contract import Done, PointerStore, Unknown
+from milepost_backends.contract import Done, PointerStore
 from milepost_server.basics.problems import problem
 from milepost_server.journal.admission import Admission
 from milepost_server.journal.commit.batching import AdaptiveBatching
@@ -148,23 +148,14 @@ class Pipeline:
             memory.stage(group)
             self._batching.launched()
             self.flight.append(group)
-            group.task = asyncio.create_task(self._commit(group))
-            group.task.add_done_callback(self._ended)
+            commit = self._store.commit(group.head, group.changes, group.revision, group.digest)
+            group.begin(commit, self._seconds).add_done_callback(lambda _: self._ended(group))
         self.progress.set()
 
-    async def _commit(self, group: Group) -> None:
-        timer = asyncio.get_running_loop().call_later(self._seconds, group.end_late)
-        try:
-            group.outcome = await self._store.commit(group.head, group.changes, group.revision, group.digest)
-        except (TimeoutError, asyncio.CancelledError) as error:
-            if not group.late and isinstance(error, asyncio.CancelledError):
-                raise
-            group.outcome = Unknown(f"the store has not answered within {self._seconds} s")
-        finally:
-            timer.cancel()
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (fault := task.exception()) is not None:
+    def _ended(self, group: Group) -> None:
+        if group.timer is not None:
+            group.timer.cancel()
+        if (fault := group.fault) is not None:
             self.fault = fault
         while self.flight and isinstance(self.flight[0].outcome, Done):
             try:
@@ -174,6 +165,8 @@ class Pipeline:
                 self.fault = fault
         if self.fault is None and not self._admission.queue:
             self.acknowledge()  # no group is sent before the answers, so they need not wait for `Journal.run`
+            if not self.flight:
+                return  # and nothing is left to do for it
         self.wake.set()
 
     def _note_committed(self, group: Group) -> None:
@@ -223,8 +216,7 @@ class Pipeline:
     def cancel_commits(self) -> None:
         """Stop waiting for the commits in flight. Each of them may still be committed."""
         for group in self.flight:
-            if group.task is not None:
-                group.task.cancel()
+            group.cancel()
 
     def judge(self, count: int, now: float) -> Verdict:
         """End the flight of all groups, and return what happens to their requests.

@@ -86,7 +86,7 @@ class InDoubtCommits:
         pipeline = self._pipeline
         first = pipeline.flight[0].outcome
         if isinstance(first, CommitRefused) and first.reason is not Refusal.HEAD_MOVED:
-            await asyncio.wait([group.task for group in pipeline.flight if group.task is not None])
+            await asyncio.wait([group.running for group in pipeline.flight if group.running is not None])
             pipeline.refusals += first.reason is Refusal.FAILED
             if pipeline.refusals < _REFUSALS and all(
                 isinstance(group.outcome, CommitRefused) for group in pipeline.flight

@@ -45,6 +45,8 @@ class TreeChange:
         """Put an entry at a path, and delete the entry that was there. If the path is the file by which Spark commits a
         batch, make a snapshot.
         """
+        if self._context.dry:
+            return
         self._records[path] = self._with(path, entry)
         committed = None if entry.directory else commit_of(path)
         if committed is not None:
@@ -69,6 +71,8 @@ class TreeChange:
 
     def accepted(self, request: TreeRequest, answer: Answer) -> Accepted:
         """Return the decision. The record of the request's path keeps the answer, unless that record is dropped."""
+        if self._context.dry:
+            return Accepted(answer)
         changes: dict[str, Stored | None] = {}
         for path, record in self._records.items():
             key = path_key(self._store.name, path)

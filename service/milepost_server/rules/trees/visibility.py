@@ -40,7 +40,7 @@ def visible(view: Lookup, store: Store, tree: Tree, path: str) -> Entry | Corrup
     if not entries or entries[-1].deleted_revision:
         return None
     entry = entries[-1]
-    return entry if entry.created_revision > store.granted else visible_in(record, store, tree)
+    return entry if entry.created_revision > store.granted or entry.directory else visible_in(record, store, tree)
 
 
 def record_at(view: Lookup, store: Store, tree: Tree, path: str) -> TreePath | Corrupt | None:

@@ -14,6 +14,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 from milepost.wire import Code
 from milepost_server.memory.state import State
@@ -186,9 +187,17 @@ class TreesAgainstModel(RuleBasedStateMachine):
     # -- asking ------------------------------------------------------------------------------------------------------
 
     def ask(self, request: Request) -> Decision:
-        """Decide a request, and stage what it changes as records that were stored and read again."""
+        """Decide a request, and stage what it changes as records that were stored and read again. Nobody who asks
+        without a use for the changes may be told anything else.
+        """
         context = DecisionContext(self.revision + 1, "lineage", "2026-01-01T00:00:00.000Z", kept_snapshots=KEPT_CUTS)
-        decision = decide(self.view, with_id(request, f"{self.revision + 1}") if not request.key else request, context)
+        named = with_id(request, f"{self.revision + 1}") if not request.key else request
+        decision = decide(self.view, named, context)
+        dry = decide(self.view, named, replace(context, dry=True))
+        if isinstance(decision, Accepted) and isinstance(dry, Accepted):
+            assert dry.answer == decision.answer
+        else:
+            assert dry == decision
         if isinstance(decision, Accepted) and decision.changes:
             self.revision += 1
             self.group += 1
