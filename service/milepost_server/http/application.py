@@ -59,8 +59,7 @@ class Application:
         self._context = context
         self._routes = routes
         self._gate = Gate(context)
-        self.looks = Looks(context)
-        """Answers some requests right behind the parser."""
+        self._looks = Looks(context)
 
     @property
     def idle_seconds(self) -> float:
@@ -71,6 +70,11 @@ class Application:
     def connections(self) -> Connections:
         """All connections of the server."""
         return self._context.connections
+
+    @property
+    def looks(self) -> Looks:
+        """What answers some requests right behind the parser."""
+        return self._looks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request, as ASGI requires; log and count the answer."""

@@ -18,6 +18,7 @@ from milepost_server.http.access.tokens import Tokens
 from milepost_server.http.application import Application
 from milepost_server.http.connection.connections import Connections
 from milepost_server.http.requests import Fields
+from milepost_server.http.webhdfs.looks import Looks
 from milepost_server.model.records import handle_key
 from milepost_server.model.requests.base import Attempt
 from milepost_server.replica.replica import Replica
@@ -198,6 +199,10 @@ class _Current(Application):
     @property
     def connections(self) -> Connections:
         return self._kept
+
+    @property
+    def looks(self) -> Looks:
+        return self._now().looks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._now()(scope, receive, send)
