@@ -73,7 +73,7 @@ class Application:
 
     @property
     def looks(self) -> Looks:
-        """What answers some requests right behind the parser."""
+        """What answers some requests in front of the parser."""
         return self._looks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""Looks that are answered right behind the parser get the answers that the routes give, and no others are answered so.
+"""Looks that are answered in front of the parser get the answers that the routes give, and no others are answered so.
 
 Each request is sent twice: as it is, and behind an empty line. HTTP allows that line, and with it no request is of the
 usual form of a look, so the parser and the routes answer it.
@@ -56,7 +56,7 @@ class Clients:
 
     def twins(self, request: bytes) -> tuple[tuple[Any, ...], bool]:
         """Send a request in both ways, which must get the same answer. Return it, and whether the first one was
-        answered right behind the parser.
+        answered in front of the parser.
         """
         self.answered.clear()
         first = self.sent(request)
@@ -156,7 +156,7 @@ USUAL = {
 
 
 @pytest.mark.parametrize(("request_", "status"), USUAL.values(), ids=USUAL)
-def test_a_usual_look_is_answered_right_behind_the_parser(clients: Clients, request_: bytes, status: int) -> None:
+def test_a_usual_look_is_answered_in_front_of_the_parser(clients: Clients, request_: bytes, status: int) -> None:
     (told, *_, behind), is_quick = clients.twins(request_)
     assert (told, is_quick, behind) == (status, True, 200)
 

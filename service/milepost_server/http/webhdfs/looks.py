@@ -1,4 +1,4 @@
-"""Answers the looks of Hadoop's clients right behind the parser: most requests of a checkpoint file are such looks.
+"""Answers the looks of Hadoop's clients in front of the parser: most requests of a checkpoint file are such looks.
 
 A look is a GET request that the leader answers from memory: the status of a file, a small directory, the server's
 defaults. A look that is not of the usual form, or that needs more than memory, is answered as every other request is,
