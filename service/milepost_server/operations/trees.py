@@ -221,8 +221,9 @@ class TreeOperations:
         begun = Begun(parents=parents)
         self._submitter.dry_run(PutFile(LEADER, at.store, at.path, epoch, NO_BLOB, b"", overwrite, begun))
         state = self._journal.state()
+        store, tree = store_in(state, at.store), tree_in(state, at.store)
         for above in reversed(ancestors_of(at.path)):
-            there = found_in(state, At(at.store, above))
+            there = _readable(shown(state, store, tree, above), above)
             if there is not None:
                 return replace(begun, directory=above, created_revision=there.created_revision)
         return begun
@@ -298,9 +299,13 @@ class TreeOperations:
 
 def found_in(state: State, at: At) -> Entry | None:
     """Return the entry at a path; None if there is none. Raises ``corrupt`` problems."""
-    found = shown(state, store_in(state, at.store), tree_in(state, at.store), at.path)
+    return _readable(shown(state, store_in(state, at.store), tree_in(state, at.store), at.path), at.path)
+
+
+def _readable(found: Entry | Corrupt | None, path: str) -> Entry | None:
+    """Return what was found at a path. Raises a ``corrupt`` problem if the record of the path cannot be read."""
     if isinstance(found, Corrupt):
-        raise problem(Code.CORRUPT, f"the record of {at.path!r} is damaged: {found.reason}")
+        raise problem(Code.CORRUPT, f"the record of {path!r} is damaged: {found.reason}")
     return found
 
 
