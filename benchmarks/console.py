@@ -57,7 +57,7 @@ def shown(browser: Browser, address: str, last: str) -> float:
 
 
 def served(opened: ExitStack, jobs: int, handles: int) -> str:
-    """Start a server with so many jobs and handles, and return its URL."""
+    """Start a server, fill it with ``jobs`` jobs and ``handles`` handles, and return its URL."""
     directory = Path(opened.enter_context(tempfile.TemporaryDirectory()))
     server = opened.enter_context(ServerProcess(directory, "--log-level", "warning")).start()
     fill(server.url, jobs, handles)

@@ -14,19 +14,18 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 import milepost
 from testbed.server import ServerProcess
+from tests.spark.jobs import wait_until
 from tests.spark.trials.queries import write_input
 from tests.spark.under_test import java
 from tests.spark.under_test.process import Driver
 from tests.spark.under_test.settings import Setup
 
 _JOB = "handed-over"
-_DEADLINE_SECONDS = 300.0
 _FILES_A_ROUND = 40
 
 
@@ -61,7 +60,7 @@ def main() -> int:
         leader.wait_for("leading")
         for number in range(1, given.rounds + 1):
             standby = driver(number)
-            _until(lambda: client.job_info(_JOB).standby_count == 1)
+            wait_until(lambda: client.job_info(_JOB).standby_count == 1, deadline=300.0)
             time.sleep(5.0)  # let it finish its start beside the leader's batches
             client.hand_over_job(_JOB)
             leader.wait()
@@ -89,14 +88,6 @@ def _told(entries: list[milepost.HistoryEntry]) -> int:
         print(f"{what}: {middle:.2f} s, {most:.2f} s at most; {middle / batch:.2f} times a batch of {batch:.2f} s")
     print(f"batches run twice: {replays} of {len(committed)}")
     return 1 if replays else 0
-
-
-def _until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + _DEADLINE_SECONDS
-    while not holds():
-        if time.monotonic() > end:
-            raise SystemExit("the standby did not register in time")
-        time.sleep(0.05)
 
 
 if __name__ == "__main__":

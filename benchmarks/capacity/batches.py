@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
-import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import milepost.spark
+from benchmarks.locations.places import Milepost
 from benchmarks.rest import processor_seconds
 from testbed.server import ServerProcess
 from tests.spark.trials.queries import PROVIDERS
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-_REQUESTS = re.compile(rb"^milepost_requests_total\{.*\} ([0-9.e+]+)", re.MULTILINE)
-_COMMITS = re.compile(rb"^milepost_groups_committed ([0-9.e+]+)", re.MULTILINE)
 _WARMING = 3
 _BATCH_SECONDS = 120.0
 
@@ -50,23 +46,27 @@ def spark_session() -> SparkSession:
 
 
 def measured(spark: SparkSession, servers: Sequence[ServerProcess], partitions: int, batches: int) -> Batches:
-    """Run a query with so many partitions, and return what its batches cost ``servers``, of which the first leads."""
+    """Run a query whose state has ``partitions`` partitions, and return what each of its next ``batches`` batches cost
+    ``servers``. The first server leads.
+    """
     from pyspark.sql import functions as f
 
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-    urls = [server.url for server in servers]
-    with milepost.spark.lead(spark, urls, f"batches-{partitions}-{time.time_ns()}", ttl=60) as job:
+    deployment = Milepost("capacity", servers)
+    with deployment.checkpoint(spark, f"{partitions}-{time.time_ns()}") as checkpoint:
         rates = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 4000).option("numPartitions", 2)
         sums = rates.load().groupBy((f.col("value") % 1000).alias("k")).count().writeStream.outputMode("update")
-        query = sums.format("noop").option("checkpointLocation", job.checkpointLocation).start()
+        query = sums.format("noop").option("checkpointLocation", checkpoint).start()
         _until(query, _WARMING)
-        first, before, began = _batch(query), _counted(servers), [processor_seconds(each.pid) for each in servers]
+        first, before, began = _batch(query), deployment.counted(), [processor_seconds(each.pid) for each in servers]
         _until(query, first + batches)
-        last, after, ended = _batch(query), _counted(servers), [processor_seconds(each.pid) for each in servers]
+        last, after, ended = _batch(query), deployment.counted(), [processor_seconds(each.pid) for each in servers]
         query.stop()
     number = last - first
     costs = tuple(1000 * (end - begin) / number for begin, end in zip(began, ended, strict=True))
-    return Batches(costs, (after[0] - before[0]) / number, (after[1] - before[1]) / number)
+    counted = after - before
+    commits = counted.pop("commits", 0)
+    return Batches(costs, counted.total() / number, commits / number)
 
 
 def _batch(query: StreamingQuery) -> int:
@@ -83,14 +83,3 @@ def _until(query: StreamingQuery, batch: int) -> None:
             reached, until = now, time.monotonic() + _BATCH_SECONDS
         if not query.isActive or time.monotonic() > until:
             raise SystemExit(f"batch {batch} did not come about: {query.exception()}")
-
-
-def _counted(servers: Sequence[ServerProcess]) -> tuple[float, float]:
-    """Return how many requests the servers have answered, and how many groups they have committed."""
-    requests = commits = 0.0
-    for server in servers:
-        with urllib.request.urlopen(f"{server.url}/metrics", timeout=30) as answer:
-            text = answer.read()
-        requests += sum(map(float, _REQUESTS.findall(text)))
-        commits += sum(map(float, _COMMITS.findall(text)))
-    return requests, commits

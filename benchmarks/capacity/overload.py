@@ -50,7 +50,7 @@ class Overload:
 
 
 def tried(server: ServerProcess, jobs: int, seconds: float) -> Overload:
-    """Let ``jobs`` clients write files for so many seconds."""
+    """Let ``jobs`` clients write files for ``seconds``, and return what became of sessions and files."""
     found, done = Overload(), list[str]()
     trees = [Tree.led(server.url, f"busy-{number}") for number in range(jobs)]
     with _kept_alive(server.url, found):

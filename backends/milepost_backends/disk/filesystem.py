@@ -64,7 +64,7 @@ class FileIdentity(NamedTuple):
     inode: int
 
     @classmethod
-    def of(cls, target: Path | str | int) -> FileIdentity | None:
+    def of(cls, target: Path | int) -> FileIdentity | None:
         """Return the identity of the file at a path or behind a file descriptor; None if the path names nothing."""
         try:
             status = os.stat(target)

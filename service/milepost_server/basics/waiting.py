@@ -21,13 +21,13 @@ async def within(seconds: float, work: Awaitable[T]) -> T:
     """
     task = asyncio.ensure_future(work)
     try:
-        await asyncio.wait((task,), timeout=seconds)
+        ended = await ended_within(seconds, task)
     finally:
         task.cancel()
         # Perhaps nothing awaits the task any more: `seen` retrieves its exception, so that asyncio does not log it as
         # never retrieved.
         task.add_done_callback(seen)
-    if not task.done():
+    if not ended:
         raise TimeoutError(f"no answer within {seconds:g} s")
     return task.result()
 

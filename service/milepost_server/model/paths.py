@@ -17,8 +17,9 @@ MOST_BYTES: Final = 1024
 
 _REMEMBERED_KEYS: Final = 4096
 _REMEMBERED_ANCESTORS: Final = 256
-"""Of so many paths the keys and the ancestors are remembered, since the requests about a file name the same few paths
-again and again. Paths of the greatest length take 6 MiB and 4 MiB: the ancestors of a path are much longer than it.
+"""How many paths this module remembers the keys of, and the ancestors of: the requests about a file name the same few
+paths again and again. Paths of the greatest length take 6 MiB and 4 MiB: the ancestors of a path are much longer than
+it.
 """
 
 LAST: Final = "\U0010ffff" * (MOST_BYTES // 4)

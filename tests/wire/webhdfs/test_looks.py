@@ -29,7 +29,7 @@ JOB = "flights"
 FILES = {"checkpoint/offsets/0": b"v1", "checkpoint/commits/0": b"v1", "checkpoint/state/0/1/1.delta": b"x" * 300}
 MANY = 70
 READER = "token-of-a-reader-of-flights"
-STRANGER = "token-of-somebody-from-elsewhere"
+STRANGER = "token-of-a-client-of-trains"
 _LIVEZ = raw.head("GET", "/livez", {"Connection": "close"})
 _CHANGING = ("date", "x-request-id", "milepost-revision")
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -36,7 +37,6 @@ _END: Final = b"\r\n\r\n"
 _TARGET: Final = re.compile(
     rb"GET /webhdfs/v1/([A-Za-z0-9._~/=+,:@-]*)\?([A-Za-z0-9._~=&-]{0,%d}) HTTP/1\.1" % MOST_REMEMBERED_BYTES
 )
-_MOST_QUERIES: Final = 1024
 _MOST_CHILDREN: Final = 64
 _encode: Final = msgspec.json.Encoder().encode
 _OK: Final = b"200 OK"
@@ -86,6 +86,13 @@ _LOOKS: Final[dict[str, Look]] = {
 }
 
 
+@lru_cache(1024)
+def _look_of(query: bytes) -> Look | None:
+    """Return the look that a query asks for; None if it asks for something else."""
+    named = QueryParams(query.decode("ascii")).getlist("op")
+    return _LOOKS.get(named[0].upper()) if len(named) == 1 else None
+
+
 class Looks:
     """Answers looks from memory. The answers are counted and logged like any other."""
 
@@ -93,7 +100,6 @@ class Looks:
         self._context = context
         self._journal = context.journal
         self._heads = KnownHeads(context.hosts)
-        self._queries: dict[bytes, Look | None] = {}
         self._common: Sequence[tuple[bytes, bytes]] = ()
         self._date = b""
 
@@ -117,7 +123,7 @@ class Looks:
         head = self._heads.get(fields) if target is not None else None
         if target is None or head is None:
             return None
-        look, state = self._look(target[2]), self._journal.state_if_leading()
+        look, state = _look_of(target[2]), self._journal.state_if_leading()
         if look is None or state is None:
             return None
         owner = None
@@ -139,17 +145,6 @@ class Looks:
             return None
         status, body = found
         return self._head(status, len(body), common, path, clock() - began, "" if owner is None else owner.name) + body
-
-    def _look(self, query: bytes) -> Look | None:
-        """Return the look that a query asks for; None if it asks for something else."""
-        try:
-            return self._queries[query]
-        except KeyError:
-            named = QueryParams(query.decode("ascii")).getlist("op")
-            look = self._queries[query] = _LOOKS.get(named[0].upper()) if len(named) == 1 else None
-            while len(self._queries) > _MOST_QUERIES:
-                del self._queries[next(iter(self._queries))]
-            return look
 
     def _head(
         self,
