@@ -276,6 +276,10 @@ bench-savepoints: $(ready) ## What a savepoint of 300 MB of state costs: request
 bench-capacity: $(ready) ## What a batch, a checkpoint file and each request of one costs the leader (ARGS="--only instructions" for a minute)
 	@$(with_java) $(python) -m benchmarks.capacity $(ARGS)
 
+.PHONY: bench-flink
+bench-flink: $(ready) ## Calls of handles a second, against Flink's own store of state handles in ZooKeeper
+	@$(with_java) $(python) -m benchmarks.flink_store $(ARGS)
+
 .PHONY: bench-handovers
 bench-handovers: $(ready) ## How long a job is without a driver in a hand-over, against its batches
 	@$(with_java) $(python) -m benchmarks.handovers $(ARGS)

@@ -40,8 +40,11 @@ class Service:
 
     url: str
     keyed: bool
+    state: bytes = STATE
+    """The bytes of each state that is added, replaced or read."""
     store: str = ""
-    versions: dict[str, str] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=count)
+    """The numbers in the names of new handles, each of which is given once."""
     _keys: Iterator[int] = field(default_factory=count)
 
     def headers(self, session: str) -> list[tuple[str, str]]:
@@ -53,8 +56,8 @@ class Service:
         """Of a handle."""
         return f"/v1/stores/{self.store}/handles/{name}{below}"
 
-    def call(self, method: str, path: str, headers: dict[str, str], body: bytes) -> str:
-        """One call that has to succeed, for setting up; the version in its answer, if any."""
+    def call(self, method: str, path: str, headers: dict[str, str], body: bytes) -> None:
+        """One call that has to succeed, for setting up."""
         connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=30)
         try:
             connection.request(method, path, body, headers)
@@ -62,7 +65,6 @@ class Service:
             told = answer.read()
             if answer.status not in (200, 201):
                 raise LoadFailed(f"{method} {path}: {answer.status} {told!r}")
-            return str(json.loads(told).get("version", ""))
         finally:
             connection.close()
 
@@ -74,9 +76,7 @@ class Service:
                 body = json.dumps({"ttl": TTL_SECONDS, "session": session}).encode()
                 known = {"content-type": "application/json"}
                 self.call("POST", "/v1/sessions", known, body)
-            self.versions[f"h{number}"] = self.call(
-                "POST", self.path(f"h{number}"), {"milepost-session": f"holder-{number}"}, STATE
-            )
+            self.call("POST", self.path(f"h{number}"), {"milepost-session": f"holder-{number}"}, self.state)
 
 
 def livez(_service: Service, _number: int) -> Next:
@@ -85,9 +85,15 @@ def livez(_service: Service, _number: int) -> Next:
     return lambda answer: _after(answer, 200, sent)
 
 
-def get(service: Service, number: int) -> Next:
-    """A record, answered from memory."""
+def record(service: Service, number: int) -> Next:
+    """The record of a handle, answered from memory."""
     sent = request("GET", service.path(f"h{number}"))
+    return lambda answer: _after(answer, 200, sent)
+
+
+def state(service: Service, number: int) -> Next:
+    """The bytes of a handle."""
+    sent = request("GET", service.path(f"h{number}", "/state"))
     return lambda answer: _after(answer, 200, sent)
 
 
@@ -104,34 +110,35 @@ def lock(service: Service, number: int) -> Next:
 
 
 def add(service: Service, number: int) -> Next:
-    """A new handle each time, with a blob of its own."""
-    session, turns = f"client-{number}", count()
+    """A new handle each time, with a state of its own."""
+    session = f"client-{number}"
 
     def following(answer: Answer | None) -> bytes:
         _expect(answer, 201)
-        path = service.path(f"a{number}-{next(turns)}")
-        return request("POST", path, service.headers(session), STATE)
+        path = service.path(f"a{next(service.numbers)}")
+        return request("POST", path, service.headers(session), service.state)
 
     return following
 
 
 def replace(service: Service, number: int) -> Next:
-    """The same handle again and again, with a new blob each time."""
-    session, name = f"holder-{number}", f"h{number}"
+    """The same handle again and again, with a new state each time. The first request asks for its version."""
+    session, path = f"holder-{number}", service.path(f"h{number}")
 
     def following(answer: Answer | None) -> bytes:
         _expect(answer, 200)
-        if answer is not None:
-            service.versions[name] = answer.header("etag").strip('"')
-        condition = ("if-match", f'"{service.versions[name]}"')
-        return request("PUT", service.path(name), [*service.headers(session), condition], STATE)
+        if answer is None:
+            return request("GET", path)
+        condition = ("if-match", answer.header("etag"))
+        return request("PUT", path, [*service.headers(session), condition], service.state)
 
     return following
 
 
 WORKLOADS: dict[str, Callable[[Service, int], Next]] = {
     "livez": livez,
-    "get": get,
+    "record": record,
+    "state": state,
     "lock": lock,
     "add": add,
     "replace": replace,
@@ -217,6 +224,7 @@ def main() -> None:
     flags.add_argument("--only", nargs="+", choices=[name for name in WORKLOADS if name != "livez"], default=None)
     flags.add_argument("--pointers", default=None, metavar="URL", help="default: embedded")
     flags.add_argument("--blobs", default=None, metavar="URL", help="default: files")
+    flags.add_argument("--bytes", type=int, default=len(STATE), help="of each state")
     flags.add_argument("--keys", action="store_true", help="send an idempotency key with each change")
     flags.add_argument("--quiet", action="store_true", help="let the server log no requests")
     flags.add_argument("--profile", type=Path, default=None, metavar="FILE", help="profile the server into FILE")
@@ -224,7 +232,7 @@ def main() -> None:
     names = ["livez", *(given.only or [name for name in WORKLOADS if name != "livez"])]
     rounds: dict[str, list[Figures]] = {name: [] for name in names}
     with tempfile.TemporaryDirectory() as directory, served(Path(directory), given) as server:
-        service = Service(server.url, given.keys)
+        service = Service(server.url, given.keys, b"x" * given.bytes)
         for turn in range(given.rounds):
             service.set_up(f"bench-{turn}", given.clients)
             for name in names:

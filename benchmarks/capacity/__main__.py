@@ -2,7 +2,7 @@
 
     python -m benchmarks.capacity [--only batches replicas requests files calls overload instructions]
                                   [--partitions 4 64 200] [--batches 12] [--jobs 1 8 32] [--seconds 8]
-                                  [--clients 2 32] [--minutes 5] [--profile FILE]
+                                  [--clients 2 32] [--minutes 5] [--kinds lock …] [--profile FILE]
 
 Real queries, embedded and on three replicas over ZooKeeper and S3; each request of a checkpoint file by itself; whole
 files of many jobs at once; calls of handles; minutes at the end of a core; and instructions. With all checks and the
@@ -30,7 +30,7 @@ from testbed.server import ROOT, ServerProcess
 
 _MOST_REQUESTS = 20_000
 _START_SECONDS = 300.0
-_CALLS = ("lock", "add", "replace", "get")
+_CALLS = ("record", "state", "lock", "add", "replace")
 
 Row = tuple[str, str]
 
@@ -85,7 +85,7 @@ def of_calls(given: argparse.Namespace) -> Iterator[Row]:
     """Tell what calls of handles cost; `benchmarks.rest` compares them with one another."""
     given.keys = False
     with tempfile.TemporaryDirectory() as directory, served(Path(directory), given) as server:
-        service = Service(server.url, keyed=False)
+        service = Service(server.url, keyed=False, state=instructions.STATE)
         service.set_up("calls", max(given.clients))
         for name in _CALLS:
             clients = [rest.WORKLOADS[name](service, number) for number in range(max(given.clients))]
@@ -110,13 +110,13 @@ def of_overload(given: argparse.Namespace) -> Iterator[Row]:
             raise SystemExit(f"overload has done harm: {told.lost[:3]} {told.missing[:3]}")
 
 
-def of_instructions(_given: argparse.Namespace) -> Iterator[Row]:
+def of_instructions(given: argparse.Namespace) -> Iterator[Row]:
     """Tell how many instructions a request takes, where the machine can count them."""
     if not instructions.can_count():
         yield "instructions", "not counted: this machine has no valgrind"
         return
     with tempfile.TemporaryDirectory() as directory:
-        for name, thousands in instructions.counted(Path(directory)).items():
+        for name, thousands in instructions.counted(Path(directory), kinds=given.kinds):
             yield f"instructions of {name}", f"{thousands:,.0f} thousand"
 
 
@@ -156,6 +156,7 @@ def main() -> None:
     flags.add_argument("--clients", nargs="+", type=int, default=[2, 32], help="connections with a request at a time")
     flags.add_argument("--seconds", type=float, default=8.0, help="of each load, at most")
     flags.add_argument("--minutes", type=float, default=5.0, help="of overload")
+    flags.add_argument("--kinds", nargs="+", default=None, metavar="REQUEST", help="of instructions: count no others")
     flags.add_argument("--profile", type=Path, default=None, metavar="FILE", help="profile the server into FILE")
     given = flags.parse_args()
     given.quiet, given.pointers, given.blobs = False, None, None

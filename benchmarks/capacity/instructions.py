@@ -12,15 +12,23 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from benchmarks.capacity.files import STEPS, Client, Tree, files, sending
-from benchmarks.load import run
+from benchmarks.load import Next, run
+from benchmarks.rest import WORKLOADS, Service
 from testbed.server import ServerProcess
 
 REQUESTS = 300
+STATE = b"x" * 1024
+"""The bytes of each state of a handle."""
+
+_FILE, _REQUESTS_OF_A_FILE = "file", 10
+_CALLS = ("record", "state", "lock", "add", "replace")
+"""The calls of handles, by their names in `WORKLOADS`."""
+
 _WARMING = 60
 _IDLE_SECONDS = 3.0
 _START_SECONDS = 300.0
@@ -33,35 +41,56 @@ def can_count() -> bool:
     return bool(shutil.which("valgrind") and shutil.which("callgrind_control"))
 
 
-def counted(directory: Path, requests: int = REQUESTS) -> dict[str, float]:
-    """Return the thousands of instructions of the server for each kind of request, by its name in `STEPS`, and for a
-    whole file. One connection sends them, so every commit has one request.
+def counted(
+    directory: Path, requests: int = REQUESTS, kinds: Sequence[str] | None = None
+) -> Iterator[tuple[str, float]]:
+    """Yield the thousands of instructions of the server for each kind of request: by its name in `STEPS`, for a whole
+    file, and by its name in `_CALLS`. With ``kinds``, count only those: `put` needs `create`, and `rename` needs both.
+    One connection sends them, so every commit has one request.
     """
     wrapper = ("valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={directory}/out")
-    found: dict[str, float] = {}
     with ServerProcess(directory, wrapper=(*wrapper, "--")) as server:
         server.start(deadline=_START_SECONDS)
-        tree = Tree.led(server.url, "instructions")
+        tree, calls = Tree.led(server.url, "instructions"), Service(server.url, keyed=False, state=STATE)
+        calls.set_up("calls", 1)
         idle, seconds = _counted(server, directory, lambda: time.sleep(_IDLE_SECONDS))
         idle /= seconds
-        for place, (name, step) in enumerate(STEPS.items()):
-            # a kind takes the files that the one before left, and the last answer of a connection leaves none
-            client = partial(step, tree)
-            found[name] = _instructions(server, directory, client, requests - 2 * place, idle)
-        found["file"] = 10 * _instructions(server, directory, partial(files, tree, []), requests, idle)
+
+        for name, (client, fewer) in _clients(tree, calls).items():
+            if kinds is None or name in kinds:
+                sent = _instructions(server, directory, client, requests - fewer, idle)
+                yield name, sent * (_REQUESTS_OF_A_FILE if name == _FILE else 1)
         server.stop(deadline=_START_SECONDS)
-    return found
+
+
+def _clients(tree: Tree, calls: Service) -> dict[str, tuple[Callable[[], Next], int]]:
+    """Return by kind of request what makes a client that sends it, and how many requests fewer it sends: a kind takes
+    the files that the one before left, and the last answer of a connection leaves none.
+    """
+    of_files = {name: partial(_of_tree, step, tree) for name, step in STEPS.items()}
+    whole = {_FILE: partial(_of_tree, _whole_files, tree)}
+    of_calls = {name: partial(WORKLOADS[name], calls, 0) for name in _CALLS}
+    fewer = {name: 2 * place for place, name in enumerate(STEPS)}
+    return {name: (client, fewer.get(name, 0)) for name, client in {**of_files, **whole, **of_calls}.items()}
+
+
+def _of_tree(step: Callable[[Tree], Client], tree: Tree) -> Next:
+    return sending(step(tree))
+
+
+def _whole_files(tree: Tree) -> Client:
+    return files(tree, [])
 
 
 def _instructions(
-    server: ServerProcess, directory: Path, step: Callable[[], Client], requests: int, idle: float = 0.0
+    server: ServerProcess, directory: Path, client: Callable[[], Next], requests: int, idle: float = 0.0
 ) -> float:
     """Return the thousands of instructions for one request, without those that the server takes anyway: ``idle``
     thousand a second.
     """
-    _send(server, sending(step()), _WARMING)
-    client = sending(step())
-    counted, seconds = _counted(server, directory, lambda: _send(server, client, requests))
+    _send(server, client(), _WARMING)
+    sent = client()
+    counted, seconds = _counted(server, directory, lambda: _send(server, sent, requests))
     return (counted - idle * seconds) / requests
 
 
@@ -78,7 +107,7 @@ def _counted(server: ServerProcess, directory: Path, work: Callable[[], None]) -
     return sum(map(int, _TOTALS.findall(dump.read_text())[-1:])) / 1000, seconds
 
 
-def _send(server: ServerProcess, client: Callable[..., bytes], requests: int) -> None:
+def _send(server: ServerProcess, client: Next, requests: int) -> None:
     asyncio.run(run(server.url, [client], seconds=_RUN_SECONDS, requests=requests))
 
 

@@ -17,12 +17,41 @@ _CHUNK = 64
 """The number of items of a JSON list that are encoded in one step."""
 
 
-async def stream_of(content: bytes) -> AsyncIterator[bytes]:
-    """Yield the content in pieces of a megabyte, so that other requests are served between two of them."""
-    yield content[:_PIECE_BYTES]
-    for start in range(_PIECE_BYTES, len(content), _PIECE_BYTES):
-        await asyncio.sleep(0)
-        yield content[start : start + _PIECE_BYTES]
+class ContentStream:
+    """Bytes in memory as a stream of pieces of a megabyte, so that other requests are served between two of them."""
+
+    __slots__ = ("_at", "_content")
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._at = 0
+
+    @property
+    def whole(self) -> bytes | None:
+        """All of the bytes if they are one piece, which needs no stream; else None."""
+        return self._content if len(self._content) <= _PIECE_BYTES and not self._at else None
+
+    def __aiter__(self) -> ContentStream:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._at:
+            if self._at >= len(self._content):
+                raise StopAsyncIteration
+            await asyncio.sleep(0)
+        piece = self._content[self._at : self._at + _PIECE_BYTES]
+        self._at += _PIECE_BYTES
+        return piece
+
+
+def stream_of(content: bytes) -> ContentStream:
+    """Return the content as a stream, whose first piece is there even if it is empty."""
+    return ContentStream(content)
+
+
+def whole_of(stream: AsyncIterator[bytes]) -> bytes | None:
+    """Return all bytes of a stream, if they are in memory and are one piece; else None."""
+    return stream.whole if isinstance(stream, ContentStream) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from milepost_backends.contract import (
     StorageFull,
     StorageUnavailable,
 )
-from milepost_server.basics.pieces import stream_of
+from milepost_server.basics.pieces import stream_of, whole_of
 from milepost_server.basics.problems import problem
 from milepost_server.basics.waiting import within
 from milepost_server.blobs.keys import list_of
@@ -50,11 +50,8 @@ class Begun:
 
     data: bytes | None
     rest: Incoming
-
-    @property
-    def sha256(self) -> str:
-        """The SHA-256 of ``data`` in lower-case hex."""
-        return hashlib.sha256(self.data or b"").hexdigest()
+    sha256: str = ""
+    """The SHA-256 of ``data`` in lower-case hex."""
 
 
 async def begin(incoming: Incoming, most: int, limit: int | None) -> Begun:
@@ -66,24 +63,32 @@ async def begin(incoming: Incoming, most: int, limit: int | None) -> Begun:
     """
     if limit is not None and incoming.size is not None and incoming.size > limit:
         raise _too_large(limit)
+    if (data := whole_of(incoming.chunks)) is not None and len(data) < most:
+        return _ended(incoming, data, limit)
     chunks, taken = aiter(incoming.chunks), bytearray()
     while len(taken) < most:
         chunk = await anext(chunks, None)
         if chunk is None:
-            if limit is not None and len(taken) > limit:
-                raise _too_large(limit)
-            begun = Begun(bytes(taken), incoming)
-            _check(incoming, len(taken), begun.sha256)
-            return begun
+            return _ended(incoming, bytes(taken), limit)
         taken += chunk
 
     async def whole() -> AsyncIterator[bytes]:
         if taken:
             yield bytes(taken)
         async for chunk in chunks:
-            yield chunk
+            if chunk:
+                yield chunk
 
     return Begun(None, Incoming(whole(), incoming.size, incoming.sha256))
+
+
+def _ended(incoming: Incoming, data: bytes, limit: int | None) -> Begun:
+    """Return a body that has ended, after it was compared with what was announced."""
+    if limit is not None and len(data) > limit:
+        raise _too_large(limit)
+    sha256 = hashlib.sha256(data).hexdigest()
+    _check(incoming, len(data), sha256)
+    return Begun(data, incoming, sha256)
 
 
 async def take_in(

@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 
 from milepost.errors import Problem
 from milepost.wire import NAME, UPLOAD_MEDIA_TYPE, Code
+from milepost_server.basics.pieces import stream_of
 from milepost_server.basics.problems import problem
 from milepost_server.blobs.intake import Incoming
 from milepost_server.http.connection.connections import OpenBody
@@ -42,14 +43,12 @@ def file_of(request: HttpRequest) -> Incoming:
 
 def _incoming(request: HttpRequest, idle_seconds: float) -> Incoming:
     check_without(request, "content-range", "bytes are written whole, and never a part of them")
-    return Incoming(_counted(request, idle_seconds), content_length(request), content_digest(request))
+    size, sha256 = content_length(request), content_digest(request)
+    whole = exchange_of(request.scope).take_whole()
+    return Incoming(_counted(request, idle_seconds) if whole is None else stream_of(whole), size, sha256)
 
 
 async def _counted(request: HttpRequest, idle_seconds: float) -> AsyncIterator[bytes]:
-    if (whole := exchange_of(request.scope).take_whole()) is not None:
-        if whole:
-            yield whole
-        return
     with request.context.connections.body() as body:
         async for chunk in _chunks(request, idle_seconds, body):
             await body.takes(len(chunk))

@@ -25,7 +25,7 @@ from milepost.wire import (
     Header,
     quote_version,
 )
-from milepost_server.basics.pieces import EncodedList
+from milepost_server.basics.pieces import EncodedList, whole_of
 from milepost_server.basics.problems import problem
 from milepost_server.http.connection.exchange import exchange_of
 from milepost_server.http.headers import one
@@ -107,8 +107,9 @@ def json_response(body: Mapping[str, Any], status: int, headers: Mapping[str, st
     """Make a JSON answer. It is sent in pieces if a member of ``body`` is an `EncodedList`, since such a list may be
     long.
     """
-    if any(isinstance(value, EncodedList) for value in body.values()):
-        return IncrementalResponse(_pieces(body), status, headers, "application/json")
+    for value in body.values():
+        if type(value) is EncodedList:
+            return IncrementalResponse(_pieces(body), status, headers, "application/json")
     return Response(msgspec.json.encode(body), status, headers, media_type="application/json")
 
 
@@ -155,11 +156,14 @@ def bytes_reply(
     """Make the answer with the bytes ``span`` of a state of ``size`` bytes. ``asked`` is the request's header Range:
     the status is 206 if it names a range, else 200.
     """
-    partial = requested_span(asked, size) is not None
+    partial = asked is not None and requested_span(asked, size) is not None
     sent = {**headers, "Accept-Ranges": "bytes", "Content-Length": str(span.end - span.start)}
     if partial:
         sent["Content-Range"] = f"bytes {span.start}-{span.end - 1}/{size}"
-    return StreamingResponse(chunks, 206 if partial else 200, sent, STATE_MEDIA_TYPE)
+    status = 206 if partial else 200
+    if (whole := whole_of(chunks)) is not None:
+        return Response(whole, status, sent, STATE_MEDIA_TYPE)
+    return StreamingResponse(chunks, status, sent, STATE_MEDIA_TYPE)
 
 
 def closing(error: Problem) -> dict[str, str]:

@@ -90,6 +90,9 @@ class CommittedChanges(Lookup):
                 break
         else:
             return []  # no event is about a path, and none looks one up
+        if self._changes_locks(changes):
+            self._changed |= changes
+            return []
         found: dict[str, list[tuple[str, bytes]]] = {}
         try:
             for store, type_, data in self._differences(changes, revision):
@@ -101,6 +104,16 @@ class CommittedChanges(Lookup):
             for store, events in found.items()
             for index, event in enumerate(events)
         ]
+
+    def _changes_locks(self, changes: Changes) -> bool:
+        """Return whether one handle is changed alone, and clients see it as before, but for its locks."""
+        if len(changes) != 1:
+            return False
+        ((key, new),) = changes.items()
+        if type(new) is not Handle:
+            return False
+        old = self.get(key)
+        return type(old) is Handle and _seen(old) == _seen(new)
 
     def _differences(self, changes: Changes, revision: int) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
         for key, new in changes.items():
@@ -194,6 +207,11 @@ class CommittedChanges(Lookup):
         for name in are:
             if name not in were:
                 yield store, "savepoint-made", {"name": name, "snapshot": are[name]}
+
+
+def _seen(handle: Handle) -> tuple[object, ...]:
+    """Return what decides whether clients see a handle, and in which version."""
+    return handle.version, handle.created_revision, handle.removing, handle.gone
 
 
 def _of(handle: Handle | Corrupt) -> dict[str, Any]:

@@ -15,12 +15,13 @@ def holders(view: Lookup, store: Store, handle: Handle) -> tuple[str, ...]:
     """Return the sessions that hold the handle, sorted."""
     if handle.removing or handle.gone or handle.created_revision <= store.cleared:
         return ()
-    held = {
+    locks = (*handle.locks, *_through_store(store, handle)) if store.locked else handle.locks
+    held = [
         lock.session
-        for lock in (*handle.locks, *_through_store(store, handle))
-        if not _released_since(store, lock) and alive(view, lock.session, lock.created_revision)
-    }
-    return tuple(sorted(held))
+        for lock in locks
+        if not (store.released and _released_since(store, lock)) and alive(view, lock.session, lock.created_revision)
+    ]
+    return tuple(held) if len(held) < 2 else tuple(sorted(set(held)))
 
 
 def taken(view: Lookup, handle: Handle, session: Session, revision: int) -> tuple[Lock, ...]:
@@ -32,15 +33,16 @@ def taken(view: Lookup, handle: Handle, session: Session, revision: int) -> tupl
 
 
 def given_back(view: Lookup, store: Store, handle: Handle, session: Session, revision: int) -> Handle:
-    """Return the handle's record after ``session`` released the handle at ``revision``: neither a lock in this record
-    nor the session's lock on the whole store holds the handle any more.
+    """Return the handle's record, as changed at ``revision``, after ``session`` released the handle: neither a lock in
+    this record nor the session's lock on the whole store holds the handle any more.
     """
     bare = replace(
         handle,
         locks=_living(view, handle.locks, without=session.id),
         freed=_living(view, handle.freed, without=session.id),
+        changed=revision,
     )
-    if any(lock.session == session.id for lock in _through_store(store, bare)):
+    if store.locked and any(lock.session == session.id for lock in _through_store(store, bare)):
         return replace(bare, freed=(*bare.freed, Lock(session.id, session.created_revision, revision)))
     return bare
 
@@ -87,4 +89,8 @@ def _released_since(store: Store, lock: Lock) -> bool:
 
 
 def _living(view: Lookup, locks: tuple[Lock, ...], without: str | None) -> tuple[Lock, ...]:
-    return tuple(lock for lock in locks if lock.session != without and alive(view, lock.session, lock.created_revision))
+    if not locks:
+        return ()
+    return tuple(
+        [lock for lock in locks if lock.session != without and alive(view, lock.session, lock.created_revision)]
+    )

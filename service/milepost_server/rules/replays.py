@@ -77,18 +77,24 @@ def accepted(
     """Accept a request that changes ``keeper``, the record that keeps the answer to the request for retries. ``beside``
     has the other members of the decision.
     """
-    match keeper:
-        case Session():
-            key = session_key(keeper.id)
-        case Store():
-            key = store_key(keeper.name)
-        case Tree():
-            key = tree_key(keeper.name)
-        case Handle():
-            key = handle_key(request.store or "", keeper.name)
-    kept = {key: remember(keeper, request, context, answer)}
-    members: Beside = {**beside, "changes": {**kept, **beside.get("changes", {})}}
+    kept: Changes = {_key_of(keeper, request): remember(keeper, request, context, answer)}
+    if not beside:
+        return Accepted(answer, kept)
+    more = beside.get("changes")
+    members: Beside = {**beside, "changes": {**kept, **more} if more else kept}
     return Accepted(answer, **members)
+
+
+def _key_of(keeper: Handle | Session | Store | Tree, request: Request) -> str:
+    match keeper:
+        case Handle():
+            return handle_key(request.store or "", keeper.name)
+        case Session():
+            return session_key(keeper.id)
+        case Store():
+            return store_key(keeper.name)
+        case Tree():
+            return tree_key(keeper.name)
 
 
 def remember(keeper: Kept, request: Request, context: DecisionContext, answer: Answer) -> Kept:
@@ -103,9 +109,10 @@ def remember(keeper: Kept, request: Request, context: DecisionContext, answer: A
     young: list[Answered] = [
         entry for entry in keeper.answered if entry.revision > context.keys_horizon and not _settled(entry, context)
     ]
-    entry = entry_for(request, context, answer)
     if is_leaders(key):
-        entry = replace(entry, answer={"version": answer.version} if answer.version else {})
+        entry = _entry(request, context, {"version": answer.version} if answer.version else {})
+    else:
+        entry = entry_for(request, context, answer)
     if not young:
         return replace(keeper, answered=(entry,))
     answered = (*young, entry)
@@ -143,7 +150,12 @@ def entry_for(request: Request, context: DecisionContext, answer: Answer) -> Ans
         kept["version"] = answer.version
     if answer.created:
         kept["created"] = True
-    return Answered(request.session, request.key or "", request.fingerprint(), context.revision, kept)
+    return _entry(request, context, kept)
+
+
+def _entry(request: Request, context: DecisionContext, kept: dict[str, Any]) -> Answered:
+    attempt = request.attempt
+    return Answered(attempt.session, attempt.key or "", request.fingerprint(), context.revision, kept)
 
 
 def refuse_unsafe_retry(

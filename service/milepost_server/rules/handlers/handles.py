@@ -200,7 +200,7 @@ def release(view: View, request: ReleaseHandle, context: DecisionContext) -> Dec
     found = present(store, view.handle(store.name, request.name))
     if found is None or session.id not in locks.holders(view, store, found):
         return Accepted(Answer())
-    freed = replace(locks.given_back(view, store, found, session, context.revision), changed=context.revision)
+    freed = locks.given_back(view, store, found, session, context.revision)
     return replays.accepted(freed, request, context, Answer())
 
 
@@ -224,7 +224,7 @@ def remove(view: View, request: Remove, context: DecisionContext) -> Decision:
         answer = Answer({"removed": False, "locks": others})
         if session.id not in held:
             return Accepted(answer)
-        freed = replace(locks.given_back(view, store, old, session, context.revision), changed=context.revision)
+        freed = locks.given_back(view, store, old, session, context.revision)
         return replays.accepted(freed, request, context, answer)
     if old.data is not None:  # without a blob, the removal is complete at once
         gone = _gone(replace(old, locks=(), freed=()), context)
