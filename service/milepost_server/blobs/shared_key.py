@@ -56,6 +56,17 @@ class SharedKey:
         """What is wrong with the stored key and how to repair it, as text; None while no fault is known."""
 
     @property
+    def is_known(self) -> bool:
+        """Whether the key is in memory."""
+        return self._known is not None
+
+    @property
+    def known(self) -> bytes:
+        """The key, once it is in memory."""
+        assert self._known is not None
+        return self._known
+
+    @property
     def name(self) -> str:
         """The name of the blob that contains the shared key."""
         return f"{DIRECTORY}/{hashlib.blake2b(self._pointers.place.encode(), digest_size=16).hexdigest()}"

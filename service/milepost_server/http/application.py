@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import re
 from collections.abc import Callable
 from urllib.parse import unquote
@@ -23,11 +22,17 @@ from milepost_server.http.access import audit
 from milepost_server.http.access.gate import Gate
 from milepost_server.http.connection.connections import Connections
 from milepost_server.http.connection.exchange import exchange_of
-from milepost_server.http.replies import problem_response
+from milepost_server.http.replies import (
+    cancelled_problem,
+    common_fields,
+    internal_problem,
+    new_request_id,
+    problem_response,
+)
 from milepost_server.http.requests import Context, Fields, HttpRequest
 from milepost_server.http.routing import Routes, allowed
 from milepost_server.http.webhdfs.errors import remote_exception
-from milepost_server.http.webhdfs.looks import Looks
+from milepost_server.http.webhdfs.short_way import ShortWay
 
 log = logging.getLogger("milepost.http")
 
@@ -42,14 +47,7 @@ _ABOUT_FILES = re.compile(rb"\S+ (?:[a-z]+://[^/\s]*)?/webhdfs(?:[/?\s]|\Z)")
 refusals of WebHDFS.
 """
 
-_ID, _TERM, _REVISION = (name.lower().encode() for name in (Header.REQUEST_ID, Header.TERM, Header.REVISION))
-_CACHE = b"cache-control"
-"""The header on every answer: without it, a cache between client and server may keep answers by its own rules."""
-
-_AS_IT_IS = (b"x-content-type-options", b"nosniff")
-"""The header on every answer that keeps a browser from showing a state or a file as a web page. Such a page would have
-the rights of the page that this server itself has.
-"""
+_REVISION = Header.REVISION.lower().encode()
 
 
 class Application:
@@ -59,7 +57,7 @@ class Application:
         self._context = context
         self._routes = routes
         self._gate = Gate(context)
-        self._looks = Looks(context)
+        self._short_way = ShortWay(context)
 
     @property
     def idle_seconds(self) -> float:
@@ -72,9 +70,9 @@ class Application:
         return self._context.connections
 
     @property
-    def looks(self) -> Looks:
+    def short_way(self) -> ShortWay:
         """What answers some requests in front of the parser."""
-        return self._looks
+        return self._short_way
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request, as ASGI requires; log and count the answer."""
@@ -100,11 +98,10 @@ class Application:
         except asyncio.CancelledError:
             # The server is stopping and has cancelled this request. The client gets a problem if its answer has not
             # begun.
-            log.warning("%s %s was cancelled: this server is stopping (request %s)", scope["method"], path, request_id)
             if request.audit_name and not status:
                 _note(request, path, 0, request_id)
             if not status:
-                response = _refusal_for(segments)(_cancelled_problem(scope["method"]))
+                response = _refusal_for(segments)(cancelled_problem(scope["method"], path, request_id))
                 self._add_common_headers(response, request_id, about_store=False)
                 status = response.status_code
                 await response(scope, receive, send)
@@ -149,7 +146,7 @@ class Application:
             return respond(error)
         except Exception:
             log.exception("%s %s failed unexpectedly and is answered as 500", request.method, request.scope["path"])
-            request.problem = problem(Code.INTERNAL, "see the service's log under this request's id")
+            request.problem = internal_problem()
             return respond(request.problem)
 
     def _add_common_headers(self, response: Response, request_id: str, *, about_store: bool) -> None:
@@ -160,12 +157,7 @@ class Application:
         """
         journal, headers = self._context.journal, response.raw_headers
         there = {name for name, _ in headers}
-        headers.append((_ID, request_id.encode("latin-1")))
-        headers.append(_AS_IT_IS)
-        if _CACHE not in there:
-            headers.append((_CACHE, b"no-store"))
-        if _TERM not in there:
-            headers.append((_TERM, b"%d" % journal.term))
+        headers += [field for field in common_fields(request_id, journal.term) if field[0] not in there]
         if about_store and _REVISION not in there and journal.lease_holds():
             headers.append((_REVISION, b"%d" % journal.head.revision))
 
@@ -191,15 +183,6 @@ def _note(request: HttpRequest, path: str, status: int, request_id: str) -> None
     )
 
 
-def _cancelled_problem(method: str) -> Problem:
-    """Return the problem for a request that was cancelled. A cancelled read has applied nothing. The outcome of a
-    cancelled change is unknown, since its body was complete: requests with incomplete bodies are refused earlier.
-    """
-    if method in ("GET", "HEAD"):
-        return problem(Code.SHUTTING_DOWN, "this replica is shutting down, and had not answered yet")
-    return problem(Code.OUTCOME_UNKNOWN, "this replica is shutting down, and did not wait for the end of the request")
-
-
 def _refusal_for(segments: list[str]) -> Callable[..., Response]:
     """Return the function that turns a problem into an answer, in the format of the API to which the path belongs."""
     return remote_exception if segments[1:2] == ["webhdfs"] else problem_response
@@ -219,7 +202,7 @@ def _not_there(request: HttpRequest, segments: list[str], methods: str) -> tuple
 
 def _request_id(fields: Fields) -> str:
     given = fields.get(Header.REQUEST_ID)
-    return given if given and _REQUEST_ID.match(given) else f"{random.getrandbits(64):016x}"
+    return given if given and _REQUEST_ID.match(given) else new_request_id()
 
 
 def _segments(raw_path: bytes) -> list[str]:

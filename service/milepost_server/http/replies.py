@@ -6,7 +6,9 @@ Each problem is answered as ``application/problem+json`` with ``retryable`` and 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
+import random
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -32,6 +34,8 @@ from milepost_server.http.headers import one
 from milepost_server.http.requests import HttpRequest
 from milepost_server.operations.states import Span
 from milepost_server.replica.submitter import Reply
+
+log = logging.getLogger("milepost.http")
 
 _SHORT: Final = 64 * 1024
 _ONE_RANGE: Final = re.compile(r"bytes\s*=\s*(\d{0,18})-(\d{0,18})\Z")
@@ -71,6 +75,44 @@ class IncrementalResponse(Response):
             await send({"type": "http.response.body", "body": piece, "more_body": bool(self._pieces)})
             if self._pieces:
                 await asyncio.sleep(0)
+
+
+ID, TERM, CACHE = b"x-request-id", Header.TERM.lower().encode(), b"cache-control"
+AS_IT_IS: Final = (b"x-content-type-options", b"nosniff")
+"""The header on every answer that keeps a browser from showing a state or a file as a web page. Such a page would have
+the rights of the page that this server itself has.
+"""
+NOT_CACHED: Final = (CACHE, b"no-store")
+"""The header on every answer that may not be cached: without it, a cache between client and server may keep answers by
+its own rules.
+"""
+
+
+def new_request_id() -> str:
+    """Return an id for a request whose client gave none."""
+    return f"{random.getrandbits(64):016x}"
+
+
+def common_fields(request_id: str, term: int) -> list[tuple[bytes, bytes]]:
+    """Return the headers that every answer has."""
+    return [(ID, request_id.encode("latin-1")), AS_IT_IS, NOT_CACHED, (TERM, b"%d" % term)]
+
+
+def cancelled_problem(method: str, path: str, request_id: str) -> Problem:
+    """Log that a request was cancelled, because the server is stopping, and return the problem for it.
+
+    A cancelled read has applied nothing. The outcome of a cancelled change is unknown, since its body was complete:
+    requests with incomplete bodies are refused earlier.
+    """
+    log.warning("%s %s was cancelled: this server is stopping (request %s)", method, path, request_id)
+    if method in ("GET", "HEAD"):
+        return problem(Code.SHUTTING_DOWN, "this replica is shutting down, and had not answered yet")
+    return problem(Code.OUTCOME_UNKNOWN, "this replica is shutting down, and did not wait for the end of the request")
+
+
+def internal_problem() -> Problem:
+    """Return the problem for a request that failed unexpectedly."""
+    return problem(Code.INTERNAL, "see the service's log under this request's id")
 
 
 def about(revision: int | None, term: int) -> dict[str, str]:

@@ -1,128 +1,15 @@
-"""Looks that are answered in front of the parser get the answers that the routes give, and no others are answered so.
-
-Each request is sent twice: as it is, and behind an empty line. HTTP allows that line, and with it no request is of the
-usual form of a look, so the parser and the routes answer it.
-"""
+"""Looks of the usual form go the short way, and no others do; each is sent in both ways, as `twins` says."""
 
 from __future__ import annotations
 
-import http.client
 import re
-from collections.abc import Iterator
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
-from hashlib import sha256
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from milepost_server.http.access.rights import Patterns, Rights
-from milepost_server.http.access.tokens import Principal, Tokens
-from milepost_server.http.webhdfs.looks import Looks
+from milepost_server.http.access.tokens import Tokens
 from tests.wire.support import raw
 from tests.wire.support.api import Api
-from tests.wire.support.in_process import InProcess, in_process
-from tests.wire.webhdfs.hadoop import Tree
-
-JOB = "flights"
-FILES = {"checkpoint/offsets/0": b"v1", "checkpoint/commits/0": b"v1", "checkpoint/state/0/1/1.delta": b"x" * 300}
-MANY = 70
-READER = "token-of-a-reader-of-flights"
-STRANGER = "token-of-a-client-of-trains"
-_LIVEZ = raw.head("GET", "/livez", {"Connection": "close"})
-_CHANGING = ("date", "x-request-id", "milepost-revision")
-
-
-@dataclass
-class Clients:
-    """A server with the tree of a job, and what its looks answered: None for each request that they left alone."""
-
-    served: InProcess
-    tree: Tree
-    answered: list[bytes | None] = field(default_factory=list)
-
-    def sent(self, request: bytes) -> tuple[Any, ...]:
-        """Return what a client sees: status, fields and body of the answer, and the status of a request behind it."""
-        with raw.connected(str(self.served.http.base_url)) as connection:
-            connection.sendall(request)
-            answer = raw.answer(connection, request.lstrip().split(b" ", 1)[0].decode("latin-1"))
-            behind = None
-            with suppress(OSError, http.client.HTTPException):
-                connection.sendall(_LIVEZ)
-                behind = raw.answer(connection).status_code
-        fields = [(name, value) for name, value in answer.headers.multi_items() if name not in _CHANGING]
-        return answer.status_code, fields, answer.content, behind
-
-    def twins(self, request: bytes) -> tuple[tuple[Any, ...], bool]:
-        """Send a request in both ways, which must get the same answer. Return it, and whether the first one was
-        answered in front of the parser.
-        """
-        self.answered.clear()
-        first = self.sent(request)
-        is_quick = any(answer is not None and not answer.startswith(b"HTTP/1.1 204") for answer in self.answered)
-        self.answered.clear()
-        second = self.sent(b"\r\n" + request)
-        assert not any(self.answered)
-        assert first == second
-        return first, is_quick
-
-
-class Changing:
-    """A list of clients that a test changes, as a token file is read again."""
-
-    def __init__(self, listed: list[Principal]) -> None:
-        self.listed = listed
-        self.now = Tokens(listed)
-
-
-def served(directory: Path, tokens: Changing | None, headers: dict[str, str], stack: ExitStack) -> Clients:
-    patched = stack.enter_context(pytest.MonkeyPatch.context())
-    place = stack.enter_context(in_process(directory, tokens=tokens))
-    place.http.headers.update(headers)
-    driver = Api.on(place.http, JOB)
-    epoch = driver.granted()
-    tree = Tree(place.http, JOB, epoch)
-    for path, content in FILES.items():
-        assert tree.create(path, content).status_code == 201
-    for number in range(MANY):
-        assert tree.mkdirs(f"many/{number}").status_code == 200
-    assert tree.delete("checkpoint/state/0/1/1.delta").status_code == 200
-    clients = Clients(place, tree)
-    answer = Looks.answer
-
-    def noted(self: Looks, data: bytes, common: Any) -> bytes | None:
-        found = answer(self, data, common)
-        clients.answered.append(found)
-        return found
-
-    patched.setattr(Looks, "answer", noted)
-    return clients
-
-
-@pytest.fixture(scope="module")
-def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
-    with ExitStack() as stack:
-        yield served(tmp_path_factory.mktemp("looks"), None, {}, stack)
-
-
-@pytest.fixture(scope="module")
-def changing() -> Changing:
-    """A driver of all jobs, a client that may read the job, and one that may read another job."""
-    listed = [
-        Principal("driver", Rights(writer=Patterns(("*",))), sha256(b"token-of-the-driver-of-all").digest()),
-        Principal("reader", Rights(reader=Patterns(("fl*",))), sha256(READER.encode()).digest()),
-        Principal("stranger", Rights(reader=Patterns(("trains",))), sha256(STRANGER.encode()).digest()),
-    ]
-    return Changing(listed)
-
-
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory, changing: Changing) -> Iterator[Clients]:
-    """The same server with tokens."""
-    with ExitStack() as stack:
-        headers = {"Authorization": "Bearer token-of-the-driver-of-all"}
-        yield served(tmp_path_factory.mktemp("guarded"), changing, headers, stack)
+from tests.wire.webhdfs.twins import JOB, READER, STRANGER, Changing, Clients
 
 
 def look(path: str, query: str = "op=GETFILESTATUS", **headers: str) -> bytes:
@@ -156,7 +43,7 @@ USUAL = {
 
 
 @pytest.mark.parametrize(("request_", "status"), USUAL.values(), ids=USUAL)
-def test_a_usual_look_is_answered_in_front_of_the_parser(clients: Clients, request_: bytes, status: int) -> None:
+def test_a_usual_look_goes_the_short_way(clients: Clients, request_: bytes, status: int) -> None:
     (told, *_, behind), is_quick = clients.twins(request_)
     assert (told, is_quick, behind) == (status, True, 200)
 
@@ -274,7 +161,7 @@ def test_a_change_is_seen_by_the_next_look(clients: Clients) -> None:
     assert (first[0], is_quick) == (200, True)
     assert clients.tree.create("changes", b"22", overwrite=True).status_code == 201
     second, _ = clients.twins(request)
-    assert b'"length":2' in second[2]
+    assert '"length":2' in second[2]
     assert first[2] != second[2]
     assert clients.tree.rename("changes", "changed").status_code == 200
     assert clients.twins(request)[0][0] == 404

@@ -71,6 +71,15 @@ def may_look(owner: Job | Principal | None, store: str) -> bool:
     return owner is None or owner.rights.may_read(store)
 
 
+def may_write(owner: Job | Principal | None, store: str) -> bool:
+    """Return whether the owner of a token may change the files of a store, as `may_use` with `Right.WRITE_OF_JOB`; None
+    is every caller of a deployment without tokens.
+    """
+    if isinstance(owner, Job):
+        return owner.store == store
+    return owner is None or owner.rights.may_write(store)
+
+
 def may_use(request: HttpRequest, right: Right, store: str) -> None:
     """Raise ``forbidden`` unless the caller has this right, one of `RIGHTS_OF_JOBS`, on the store.
 

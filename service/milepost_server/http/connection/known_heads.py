@@ -1,6 +1,6 @@
-"""The header fields of requests without a body, remembered by their bytes, so that equal ones are parsed only once.
+"""The header fields of requests, remembered by their bytes, so that equal ones are parsed only once.
 
-Hadoop's client sends the same fields with each look at a file; only the request line differs.
+Hadoop's client sends the same fields with each request of one kind; only the request line differs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 import httptools
 
 from milepost.errors import Problem
-from milepost.wire import Header
+from milepost.wire import Header, job_epoch_of
 from milepost_server.http.access.hosts import Hosts
 from milepost_server.http.access.tokens import bearer_of, digest_of
 from milepost_server.http.connection.heads import Framing
@@ -22,29 +22,49 @@ from milepost_server.http.requests import Fields
 MOST_KNOWN: Final = 1024
 """The most heads that are remembered; new heads replace the oldest."""
 
-_LINE: Final = b"GET / HTTP/1.1\r\n"
+_USUAL: Final = frozenset(
+    {
+        b"accept",
+        b"accept-encoding",
+        b"authorization",
+        b"connection",
+        b"content-length",
+        b"content-type",
+        b"host",
+        b"transfer-encoding",
+        b"user-agent",
+        b"x-hadoop-accept-ez",
+    }
+)
+"""The fields that do not change how a file is written, apart from those that are read here."""
 _KEEPING: Final = ("", "keep-alive")
 
 
 @dataclass(frozen=True, slots=True)
 class KnownHead:
-    """The fields of a GET request without a body, after which the connection stays open.
+    """The fields of a request after which the connection stays open.
 
     ``digest`` is that of the bearer token, None without a token. ``host_is_known`` is whether the server answers to the
-    header Host if there are no tokens.
+    header Host if there are no tokens. ``length`` is the number of bytes of the body, None if they come in chunks.
+    ``epochs`` has the jobs and the epochs that the names of fields carry. ``is_usual`` is whether a write with these
+    fields is one like any other: no further field changes what it means.
     """
 
     digest: bytes | None
     host_is_known: bool
+    length: int | None
+    epochs: tuple[tuple[str, str], ...]
+    is_usual: bool
 
 
 class KnownHeads:
-    """Remembers header fields by a keyed hash of their bytes, since they may contain a token. ``hosts`` checks the
-    header Host; None accepts every name.
+    """Remembers header fields of requests with one ``method`` by a keyed hash of their bytes, since they may contain a
+    token. ``hosts`` checks the header Host; None accepts every name.
     """
 
-    def __init__(self, hosts: Hosts | None) -> None:
+    def __init__(self, hosts: Hosts | None, method: str) -> None:
         self._hosts = hosts
+        self._method = method
         self._key = secrets.token_bytes(32)
         self._known: dict[bytes, KnownHead | None] = {}
 
@@ -65,10 +85,10 @@ class KnownHeads:
         """Parse the fields as those of a request by the rules of `HttpProtocol`."""
         reader = _Reader()
         try:
-            reader.parser.feed_data(_LINE + given)
+            reader.parser.feed_data(b"%b / HTTP/1.1\r\n%b" % (self._method.encode(), given))
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             return None
-        if not reader.is_one_request:
+        if not reader.is_one_head:
             return None
         fields = Fields(reader.fields)
         if Header.REQUEST_ID in fields or fields.get("connection").lower() not in _KEEPING:
@@ -78,19 +98,26 @@ class KnownHeads:
             digest = digest_of(bearer_of(fields.get("authorization"))) if "authorization" in fields else None
         except Problem:
             return None
-        return KnownHead(digest, self._knows(host))
+        said = [(name, job_epoch_of(name.decode("latin-1"))) for name, _ in reader.fields]
+        return KnownHead(
+            digest,
+            self._knows(host),
+            reader.length,
+            tuple(epoch for _, epoch in said if epoch is not None),
+            all(name in _USUAL or epoch is not None for name, epoch in said),
+        )
 
     def _knows(self, host: str | None) -> bool:
         try:
             if self._hosts is not None:
-                self._hosts.check(host, (), "GET")
+                self._hosts.check(host, (), self._method)
         except Problem:
             return False
         return True
 
 
 class _Reader:
-    """Reads the head of one request without a body."""
+    """Reads the head of one request."""
 
     def __init__(self) -> None:
         self.parser = httptools.HttpRequestParser(self)
@@ -100,9 +127,15 @@ class _Reader:
         self._is_plain = False
 
     @property
-    def is_one_request(self) -> bool:
-        """Whether the data was exactly one request, without a body, that `HttpProtocol` accepts."""
-        return self._begun == self._complete == 1 and self._is_plain
+    def is_one_head(self) -> bool:
+        """Whether the data was exactly the head of one request that `HttpProtocol` accepts."""
+        has_ended = self._complete == (self.length == 0)
+        return self._begun == 1 and has_ended and self._is_plain
+
+    @property
+    def length(self) -> int | None:
+        """The number of bytes of the request's body; None if they come in chunks."""
+        return self._framing.length
 
     def on_message_begin(self) -> None:
         """Count a request."""
@@ -116,11 +149,10 @@ class _Reader:
             self._framing.note(name, value)
 
     def on_headers_complete(self) -> None:
-        """Note whether the request is one without a body that keeps the connection open."""
+        """Note whether the request is one that keeps the connection open, and whose body comes at once."""
         framing, parser = self._framing, self.parser
         self._is_plain = (
             framing.fault(parser, b"/") is None
-            and framing.length == 0
             and not framing.expects_continue(parser)
             and not parser.should_upgrade()
             and parser.should_keep_alive()

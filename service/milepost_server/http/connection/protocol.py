@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Coroutine
 from typing import Any, Final, Protocol, cast
 
 import httptools
@@ -22,13 +23,17 @@ from milepost_server.http.connection.closing import LingeringTransport, notice_d
 from milepost_server.http.connection.exchange import Exchange, note_certificate, whole
 from milepost_server.http.connection.heads import Framing, RequestLines
 from milepost_server.http.connection.scopes import connection_of, scope_of
+from milepost_server.http.connection.short_exchange import ShortExchange
 from milepost_server.http.connection.slow_peers import SlowPeerGuard
 from milepost_server.http.requests import Fields
+from milepost_server.http.webhdfs.short_way import Missing
 
 MOST_HEAD_BYTES: Final = 64 * 1024
 """The most bytes in the head of a request. Also the most bytes of chunk sizes, chunk extensions and trailers between
 two parts of a body.
 """
+_HALF_SECONDS: Final = 0.1
+"""The seconds for which a head on the short way waits for its body; then the request goes the long way."""
 _SLICE_BYTES: Final = 16 * 1024
 """How many bytes are parsed at once. This limits how many pipelined requests of one peer are in memory."""
 
@@ -73,13 +78,16 @@ class HttpProtocol(asyncio.Protocol):
         self._head_is_open = False
         self._progress = False
         self._since_progress = 0
-        self._due: deque[Exchange] = deque()
+        self._due: deque[Exchange | ShortExchange] = deque()
         """The requests whose answers are due. The application answers the first of them."""
-        self._newest: Exchange | None = None
+        self._newest: Exchange | ShortExchange | None = None
         """The request of the last complete head, answered or not."""
         self._is_new = True
         """Whether no request has come yet."""
         self._held = b""
+        self._half = b""
+        """The head of a request on the short way whose body has not come yet."""
+        self._half_timer: asyncio.TimerHandle | None = None
         self._waiting = 0
         self._peer_has_ended = False
         self._hears_no_more = False
@@ -104,6 +112,7 @@ class HttpProtocol(asyncio.Protocol):
     def connection_lost(self, _error: Exception | None) -> None:
         """End all tasks that wait for this connection, because the connection was closed or lost."""
         self._guard.end()
+        self._take_half()
         self._server.connections.discard(self)
         self.application.connections.closed(self)
         for exchange in self._due:
@@ -147,6 +156,7 @@ class HttpProtocol(asyncio.Protocol):
         """Prepare for the end of the server: let complete requests be answered, and end an incomplete body with a
         problem.
         """
+        self._parse_half()
         newest = self._due[-1] if self._due else None
         if newest is None:
             self._line.close()
@@ -164,8 +174,14 @@ class HttpProtocol(asyncio.Protocol):
         if self._hears_no_more:
             self._more_is_dropped = True
             return
-        if self._is_between_requests and self._look(data):
+        has_head = bool(self._half)
+        if has_head:
+            data = self._take_half() + data
+        if self._is_between_requests and self._answer_shortly(data, may_wait=not has_head):
             return
+        self._receive(data)
+
+    def _receive(self, data: bytes) -> None:
         waits = bool(self._held) or len(self._due) > 1
         self._held += data
         if waits:
@@ -191,24 +207,48 @@ class HttpProtocol(asyncio.Protocol):
             and not self._line.is_closing()
         )
 
-    def _look(self, data: bytes) -> bool:
-        """Answer a request that needs neither the parser nor the application; return False if it needs them."""
-        answer = self.application.looks.answer(data, self._server.default_headers)
-        if answer is None:
+    def _answer_shortly(self, data: bytes, *, may_wait: bool) -> bool:
+        """Answer a request that needs neither the parser nor the endpoints; return False if it needs them. If
+        ``may_wait``, a head may wait here for its body.
+        """
+        answer = self.application.short_way.answer(data, self._server.default_headers)
+        if answer is None or (answer is Missing.BODY and not may_wait):
             return False
-        self._is_new, self._since_progress = False, 0
         connections = self.application.connections
         connections.busy(self)
-        self._line.write(answer)
-        self._server.total_requests += 1
-        self._guard.idle(self._idle_seconds)
-        connections.spare(self)
+        if isinstance(answer, Missing):
+            self._half, self._half_timer = data, self._loop.call_later(_HALF_SECONDS, self._parse_half)
+            return True
+        self._is_new, self._since_progress = False, 0
+        if isinstance(answer, bytes):
+            self._line.write(answer)
+            self._server.total_requests += 1
+            self._guard.idle(self._idle_seconds)
+            connections.spare(self)
+        else:
+            self._guard.rest()
+            self._newest = exchange = ShortExchange(self._line, self._answered)
+            self._due.append(exchange)
+            self._run(exchange.answer(answer))
         return True
+
+    def _take_half(self) -> bytes:
+        half, self._half = self._half, b""
+        if self._half_timer is not None:
+            self._half_timer.cancel()
+            self._half_timer = None
+        return half
+
+    def _parse_half(self) -> None:
+        """Parse a head that has waited for its body long enough, or whose connection ends."""
+        if half := self._take_half():
+            self._receive(half)
 
     def eof_received(self) -> bool:
         """Tell the application that the peer sends no more. Return True, to keep the writing side open, while an answer
         is due; else False.
         """
+        self._parse_half()
         self._peer_has_ended = True
         if not self._due or self._line.hung_up:
             return False
@@ -348,9 +388,13 @@ class HttpProtocol(asyncio.Protocol):
 
     # -- answering -----------------------------------------------------------------------------------------------------
 
-    def _start(self, exchange: Exchange) -> None:
+    def _start(self, exchange: Exchange | ShortExchange) -> None:
         """Let the application answer a request whose turn has come, since all earlier ones are answered."""
-        task = self._loop.create_task(exchange.answer(self.application))
+        assert isinstance(exchange, Exchange)  # one of the short way begins at once
+        self._run(exchange.answer(self.application))
+
+    def _run(self, answering: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(answering)
         self._server.tasks.add(task)
         task.add_done_callback(self._server.tasks.discard)
 

@@ -1,29 +1,23 @@
-"""Answers the looks of Hadoop's clients in front of the parser: most requests of a checkpoint file are such looks.
+"""The looks of Hadoop's clients on the short way: most requests of a checkpoint file are such looks.
 
 A look is a GET request that the leader answers from memory: the status of a file, a small directory, the server's
-defaults. A look that is not of the usual form, or that needs more than memory, is answered as every other request is,
-and so is a look that must be refused. So this module decides nothing that the routes do not decide as well, and both
-give the same answer.
+defaults.
 """
 
 from __future__ import annotations
 
-import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
 import msgspec
 from starlette.datastructures import QueryParams
 
-from milepost.errors import Problem
 from milepost.wire import Code
-from milepost_server.http.access.permission import may_look
-from milepost_server.http.connection.known_heads import KnownHeads
-from milepost_server.http.requests import MOST_REMEMBERED_BYTES, Context
+from milepost_server.http.requests import MOST_REMEMBERED_BYTES
 from milepost_server.http.webhdfs.errors import status_and_body
-from milepost_server.http.webhdfs.parameters import Above, place_of
+from milepost_server.http.webhdfs.parameters import Above
 from milepost_server.http.webhdfs.statuses import SERVER_DEFAULTS, Statuses, file_status, list_pieces
 from milepost_server.memory.state import State
 from milepost_server.operations.trees import At, absent_at, few_children, found_in
@@ -87,80 +81,7 @@ _LOOKS: Final[dict[str, Look]] = {
 
 
 @lru_cache(1024)
-def _look_of(query: bytes) -> Look | None:
+def look_of(query: bytes) -> Look | None:
     """Return the look that a query asks for; None if it asks for something else."""
     named = QueryParams(query.decode("ascii")).getlist("op")
     return _LOOKS.get(named[0].upper()) if len(named) == 1 else None
-
-
-class Looks:
-    """Answers looks from memory. The answers are counted and logged like any other."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._journal = context.journal
-        self._heads = KnownHeads(context.hosts)
-        self._common: Sequence[tuple[bytes, bytes]] = ()
-        self._date = b""
-
-    def answer(self, data: bytes, common: Sequence[tuple[bytes, bytes]]) -> bytes | None:
-        """Return the bytes of the answer to a request; None if the request must be read as every other request is.
-
-        ``data`` is all that came from the client, after complete requests. ``common`` has the fields that each answer
-        of the server begins with.
-        """
-        if (
-            self._context.certified_only
-            or not data.startswith(_BEGINNING)
-            or len(data) > MOST_BYTES
-            or data.find(_END) != len(data) - len(_END)
-        ):
-            return None
-        clock = self._context.clock
-        began = clock()
-        line, _, fields = data.partition(b"\r\n")
-        target = _TARGET.fullmatch(line)
-        head = self._heads.get(fields) if target is not None else None
-        if target is None or head is None:
-            return None
-        look, state = _look_of(target[2]), self._journal.state_if_leading()
-        if look is None or state is None:
-            return None
-        owner = None
-        if self._context.authentication.required:
-            owner = None if head.digest is None else self._context.authentication.remembered(head.digest)
-            if owner is None:
-                return None
-        elif not head.host_is_known:
-            return None
-        path = target[1].decode("ascii")
-        try:
-            place = place_of(path)
-            if isinstance(place, At) and not (may_look(owner, place.store) and not state.unloaded(place.store)):
-                return None
-            found = look(state, place)
-        except Problem:
-            return None
-        if found is None:
-            return None
-        status, body = found
-        return self._head(status, len(body), common, path, clock() - began, "" if owner is None else owner.name) + body
-
-    def _head(
-        self,
-        status: int,
-        size: int,
-        common: Sequence[tuple[bytes, bytes]],
-        path: str,
-        seconds: float,
-        token: str,
-    ) -> bytes:
-        """Return the head of an answer, which is counted and logged."""
-        if common is not self._common:
-            self._common, self._date = common, b"".join(b"%b: %b\r\n" % field for field in common)
-        request_id, context = b"%016x" % random.getrandbits(64), self._context
-        context.metrics.note("GET", status, seconds)
-        if context.access is not None:
-            context.access.note("GET", f"/webhdfs/v1/{path}", status, seconds, request_id.decode("ascii"), token)
-        line = _OK if status == 200 else _NOT_FOUND
-        return _HEAD % (line, self._date, size, request_id, self._journal.term)

@@ -5,6 +5,7 @@ An invalid value is refused, as an HDFS NameNode refuses it, and not ignored.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -175,7 +176,13 @@ def epoch_of(request: HttpRequest, at: At) -> int | None:
 
 
 def _epoch_said(fields: Fields, at: At) -> int | None:
-    found = [named for name in fields.names() if (named := _job_epoch_of(name)) is not None]
+    return epoch_in([named for name in fields.names() if (named := _job_epoch_of(name)) is not None], at)
+
+
+def epoch_in(found: Sequence[tuple[str, str]], at: At) -> int | None:
+    """Return the epoch that the names of fields carry for a request about ``at``; None if no field does. ``found`` has
+    the jobs and the epochs in these names. Raises a ``forbidden`` problem for another job, or for two epochs.
+    """
     if not found:
         return None
     if len(found) > 1 or found[0][0] != at.store.lower() or len(found[0][1]) > _MOST_DIGITS:
@@ -184,12 +191,15 @@ def _epoch_said(fields: Fields, at: At) -> int | None:
     return int(found[0][1])
 
 
-def of_lost_header(error: Problem, request: HttpRequest, place: At) -> Problem:
-    """Return the problem to answer for ``error``. If the request was refused because it names no epoch, the problem
-    also names the header that should carry the epoch.
+def is_of_lost_header(error: Problem, request: HttpRequest, place: At) -> bool:
+    """Return whether the request was refused because it names no epoch."""
+    return error.code is Code.FENCED and request.job is None and _epoch_said(request.fields, place) is None
+
+
+def of_lost_header(error: Problem, place: At) -> Problem:
+    """Return the problem to answer for ``error``, with which a request was refused because it names no epoch: it also
+    names the header that should carry the epoch.
     """
-    if error.code is not Code.FENCED or request.job is not None or _epoch_said(request.fields, place) is not None:
-        return error
     header = job_epoch_header(place.store, error.extras.get("current", 0))
     return noted(error, f"the header {header}, or that of another epoch, did not come; a proxy may have dropped it")
 

@@ -42,6 +42,7 @@ from milepost_server.http.webhdfs.parameters import (
     excluded_in,
     flag,
     in_tree,
+    is_of_lost_header,
     number,
     of_lost_header,
     onto_existing,
@@ -104,7 +105,11 @@ server that was restarted needs longer than a second to accept connections again
 server. Java obeys the second header only if the first is present.
 """
 
-_PLAIN_QUERY: Final = re.compile(rb"[A-Za-z0-9._-]+=[A-Za-z0-9._-]*(?:&[A-Za-z0-9._-]+=[A-Za-z0-9._-]*)*")
+PLAIN_QUERY: Final = re.compile(rb"[A-Za-z0-9._-]+=[A-Za-z0-9._-]*(?:&[A-Za-z0-9._-]+=[A-Za-z0-9._-]*)*")
+"""A query that is the same if it is decoded and encoded again."""
+
+CLOSING: Final = {"Connection": "close"}
+"""The header by which a data node makes the client close its connection."""
 
 Answer = Callable[[HttpRequest, At | Above], Awaitable[Response]]
 
@@ -195,7 +200,9 @@ async def _answer(request: HttpRequest, path: str, known: Mapping[str, Answer]) 
             await request.operations.trees.ready(place.store)
         return await known[asked](request, place)
     except Problem as error:
-        return remote_exception(of_lost_header(error, request, place) if isinstance(place, At) else error)
+        if isinstance(place, At) and is_of_lost_header(error, request, place):
+            error = of_lost_header(error, place)
+        return remote_exception(error)
 
 
 def _lost(request: HttpRequest) -> str:
@@ -341,8 +348,12 @@ async def _create(request: HttpRequest, place: At | Above) -> Response:
     if token.epoch != epoch:
         raise problem(Code.FORBIDDEN, f"the token in this address is for epoch {token.epoch}, not for {epoch}")
     await data_nodes.own.take(token, text, file_of(request), patience=FILE_PATIENCE_SECONDS)
-    made = {"Location": f"webhdfs://milepost/{JOBS}/{at.store}/{quote(at.path)}"}
-    return Response(status_code=201, headers={**made, **_closing(request)})
+    return Response(status_code=201, headers={"Location": put_at(at), **_closing(request)})
+
+
+def put_at(at: At) -> str:
+    """Return the address of a file that was put, as WebHDFS tells it."""
+    return f"webhdfs://milepost/{JOBS}/{at.store}/{quote(at.path)}"
 
 
 async def _make_directory(request: HttpRequest, place: At | Above) -> Response:
@@ -392,8 +403,8 @@ def _json(body: Mapping[str, Any]) -> Response:
 def _to_data_node(request: HttpRequest, data_node: str, token: str) -> Response:
     """Redirect the client to a data node. Hadoop's client sends no body before it is redirected."""
     raw_path, query = request.scope["raw_path"].decode("ascii"), request.scope["query_string"]
-    # a query of plain letters is the same encoded again, and a token never has a character to encode
-    if _PLAIN_QUERY.fullmatch(query) and PARAMETER not in request.query_params:
+    # a token never has a character to encode
+    if PLAIN_QUERY.fullmatch(query) and PARAMETER not in request.query_params:
         location = f"{data_node}{raw_path}?{query.decode('ascii')}&{PARAMETER}={token}"
     else:
         kept = [(name, value) for name, value in request.query_params.multi_items() if name != PARAMETER]
@@ -407,4 +418,4 @@ def _closing(request: HttpRequest) -> dict[str, str]:
     """Return the header by which a data node makes the client close its connection; none if this replica leads. Java
     sends the next body over a kept connection unchecked, and fails if the data node has died since.
     """
-    return {} if request.context.journal.lease_holds() else {"Connection": "close"}
+    return {} if request.context.journal.lease_holds() else CLOSING

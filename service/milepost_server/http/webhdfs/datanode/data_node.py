@@ -9,6 +9,7 @@ token is the idempotency key of that request.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -159,12 +160,36 @@ class DataNode:
             blob = BlobRef("", len(begun.data), begun.sha256)
         else:
             blob = await self._put(token, token.term, begun.rest, patience)
+        return await self._until_published(token, text, blob, begun.data, tries, came, patience)
+
+    def keeps_with_record(self, size: int) -> bool:
+        """Return whether a file of this size in bytes may be taken and gets no blob of its own."""
+        return size < self._inline_below and (self._max_state_bytes is None or size <= self._max_state_bytes)
+
+    async def take_whole(self, token: UploadToken, text: str, data: bytes) -> Taken:
+        """Publish a file of which all bytes have come at once, and which `keeps_with_record`; see `take`."""
+        blob = BlobRef("", len(data), hashlib.sha256(data).hexdigest())
+        return await self._until_published(token, text, blob, data, 0, self._clock(), FILE_PATIENCE_SECONDS)
+
+    async def _until_published(
+        self,
+        token: UploadToken,
+        text: str,
+        blob: BlobRef,
+        data: bytes | None,
+        tries: int,
+        came: float,
+        patience: float,
+    ) -> Taken:
+        """Ask to publish a file whose last byte came at ``came``, in monotonic seconds, until there is an answer; see
+        `take`.
+        """
         end = min(self._clock() + PUBLISH_SECONDS, came + ANSWER_SECONDS)
         attempt, doubt = tries * _MOST_ATTEMPTS, False
         while True:
             attempt += 1
             try:
-                ended = await self._published(token, text, blob, begun.data, attempt, end)
+                ended = await self._published(token, text, blob, data, attempt, end)
             except NotReached as error:
                 why = str(error)
             except NoAnswer as error:

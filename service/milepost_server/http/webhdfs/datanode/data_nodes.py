@@ -98,8 +98,15 @@ class DataNodes:
         ``excluded`` has the hosts and ports of data nodes that did not answer the client. ``begun`` is the directory
         that must still exist when the file is published.
         """
+        await self.key.get()
+        return self.signed_upload_token(at, epoch, overwrite=overwrite, excluded=excluded, begun=begun)
+
+    def signed_upload_token(
+        self, at: At, epoch: int | None, *, overwrite: bool, excluded: Container[str] = (), begun: Begun
+    ) -> tuple[str, str]:
+        """Return what `upload_token` does, once the shared key is in memory."""
         token = self._upload_token(at, epoch, overwrite, secrets.token_hex(16), begun)
-        return self.known.next(excluded), sign(token, await self.key.get())
+        return self.known.next(excluded), sign(token, self.key.known)
 
     async def take(
         self, at: At, epoch: int | None, incoming: Incoming, *, overwrite: bool, key: str | None, tries: int
@@ -132,7 +139,12 @@ class DataNodes:
         the token is of this ``kind``, was signed with the key of the deployment, is for the file ``at``, and is not too
         old.
         """
-        token = verify(text, await self.key.get(), kind, at)
+        await self.key.get()
+        return self.verified(text, kind, at)
+
+    def verified(self, text: str, kind: type[Kind], at: At) -> Kind:
+        """Return what `token` does, once the shared key is in memory."""
+        token = verify(text, self.key.known, kind, at)
         check_time(token, self.wall())
         return token
 

@@ -169,7 +169,7 @@ class Exchanges:
         place = self._places.setdefault((target.scheme, target.netloc), _Place(asyncio.Semaphore(_MOST)))
         place.users += 1
         try:
-            return await self._in_turn(place, target, _message(target, body, headers), end)
+            return await self._in_turn(place, target, post_message(target, body, headers), end)
         finally:
             place.users -= 1
 
@@ -243,7 +243,8 @@ class Exchanges:
         self._places.clear()
 
 
-def _message(place: SplitResult, body: bytes, headers: Mapping[str, str]) -> bytes:
+def post_message(place: SplitResult, body: bytes, headers: Mapping[str, str]) -> bytes:
+    """Return the bytes of a message to an address. The leader knows this form of a head: see `ShortWay`."""
     lines = [f"POST {place.path or '/'} HTTP/1.1", f"Host: {place.netloc}", f"Content-Length: {len(body)}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body

@@ -14,7 +14,7 @@ from milepost_server.basics.problems import problem
 from milepost_server.http.bodies import gathered
 from milepost_server.http.headers import one
 from milepost_server.http.openapi.documents import plain
-from milepost_server.http.requests import HttpRequest
+from milepost_server.http.requests import Context, HttpRequest
 from milepost_server.http.webhdfs.datanode.peer import (
     PROOF,
     Heartbeat,
@@ -47,9 +47,14 @@ async def heartbeat(request: HttpRequest) -> Response:
 async def publish(request: HttpRequest) -> Response:
     """Publish a file whose bytes another replica has received."""
     message = await _message(request, Publish)
+    return Response(await published_as_asked(request.context, message), media_type="application/json")
+
+
+async def published_as_asked(context: Context, message: Publish) -> bytes:
+    """Publish a file whose bytes another replica has received, and return the body of the answer."""
     at = At(message.store, message.path)
-    token = await request.context.data_nodes.to_publish(message.token, at)
-    ended = await request.operations.publisher.publish(
+    token = await context.data_nodes.to_publish(message.token, at)
+    ended = await context.operations.publisher.publish(
         at,
         token.epoch,
         BlobRef(message.blob, message.size, message.sha256),
@@ -59,7 +64,7 @@ async def publish(request: HttpRequest) -> Response:
         attempt=message.attempt,
         begun=token.begun,
     )
-    return Response(msgspec.json.encode(published(ended)), media_type="application/json")
+    return msgspec.json.encode(published(ended))
 
 
 async def _message(request: HttpRequest, kind: type[Message]) -> Message:

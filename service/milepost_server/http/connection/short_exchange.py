@@ -1,0 +1,64 @@
+"""One request of the short way whose answer needs a commit, on a connection of HTTP/1.1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple
+
+from milepost.errors import Problem
+from milepost_server.http.connection.closing import LingeringTransport
+
+_END = b"\r\n\r\n"
+_CLOSES = b"\r\nconnection: close" + _END
+
+
+class Finished(NamedTuple):
+    """The bytes of an answer, and whether the connection stays open behind it."""
+
+    answer: bytes
+    stays_open: bool
+
+
+class ShortExchange:
+    """A complete request that the application answers in front of the parser; see `Exchange` for what the connection
+    asks of it. It calls ``answered`` when the answer is complete.
+    """
+
+    more_body = False
+    has_begun = False
+
+    def __init__(self, line: LingeringTransport, answered: Callable[[], None]) -> None:
+        self.keep_alive = True
+        """Whether the connection stays open after the answer."""
+        self._line = line
+        self._answered = answered
+        self._is_lost = False
+
+    def take(self, part: bytes) -> None:
+        """Take no part of a body: all of it has come."""
+
+    def end_body(self, error: Problem | None = None) -> None:
+        """Do nothing: the body is complete."""
+
+    def end_peer(self) -> None:
+        """Do nothing: the client may still wait for the answer."""
+
+    def lose(self) -> None:
+        """Note that the connection is lost."""
+        self._is_lost = True
+
+    async def answer(self, finishing: Coroutine[Any, Any, Finished]) -> None:
+        """Send the answer that a coroutine makes, unless the connection is lost meanwhile. The coroutine raises no
+        exception.
+        """
+        answer, stays_open = await finishing
+        if self._is_lost:
+            return
+        if stays_open and not self.keep_alive:
+            answer = answer.replace(_END, _CLOSES, 1)
+        self.has_begun = True
+        self.keep_alive = self.keep_alive and stays_open
+        self._line.write(answer)
+        if not self.keep_alive:
+            self._line.close()
+        self._answered()

@@ -1,0 +1,189 @@
+"""The short way of the requests for a checkpoint file: they are answered in front of the parser.
+
+A request goes the short way if it is of the usual form and complete, if this replica leads, and if nothing but a commit
+needs to be waited for. Any other request is answered as every request is, and so is one that must be refused before its
+commit. So the short way decides nothing that the routes do not decide as well, and both give the same answer.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Coroutine
+from enum import Enum
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from milepost.errors import Problem
+from milepost.operations.replicas import PUBLISH_FILE
+from milepost_server.http.access.job_tokens import Job
+from milepost_server.http.access.permission import may_look, may_write
+from milepost_server.http.access.tokens import Principal
+from milepost_server.http.connection.known_heads import KnownHead, KnownHeads
+from milepost_server.http.connection.short_exchange import Finished
+from milepost_server.http.requests import MOST_REMEMBERED_BYTES, Context
+from milepost_server.http.webhdfs.datanode.peer import PROOF, Publish, checked
+from milepost_server.http.webhdfs.looks import look_of
+from milepost_server.http.webhdfs.parameters import epoch_in, in_tree, place_of
+from milepost_server.http.webhdfs.quick_writes import QuickWrites
+from milepost_server.http.webhdfs.short_answers import Asked, Common, ShortAnswers
+from milepost_server.operations.trees import At
+
+log = logging.getLogger("milepost.http")
+
+MOST_HEAD_BYTES: Final = 4096
+"""The most bytes of the head of a request that goes the short way."""
+
+_BEGINNINGS: Final = (b"GET /webhdfs/v1/", b"PUT /webhdfs/v1/", b"POST /datanodes/")
+"""The beginnings of the requests that may go the short way, which are equally long."""
+
+_END: Final = b"\r\n\r\n"
+_PATH: Final = rb"/webhdfs/v1/([A-Za-z0-9._~/=+,:@-]*)"
+_GET: Final = re.compile(rb"GET %b\?([A-Za-z0-9._~=&-]{0,%d}) HTTP/1\.1" % (_PATH, MOST_REMEMBERED_BYTES))
+_PUT: Final = re.compile(rb"PUT %b\?([A-Za-z0-9._~=&/%%-]{0,1024}?)(?:&token=([A-Za-z0-9_-]+))? HTTP/1\.1" % _PATH)
+_ONE_CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,6})\r\n")
+_AFTER_CHUNK: Final = b"\r\n0\r\n\r\n"
+_MESSAGE: Final = re.compile(
+    rb"POST %b HTTP/1\.1\r\nHost: [!-~]+\r\nContent-Length: ([0-9]{1,6})\r\nContent-Type: application/json\r\n"
+    rb"%b: ([0-9a-f]{64})\r\n\r\n" % (PUBLISH_FILE.path.encode("ascii"), PROOF.encode("ascii"))
+)
+"""The head of a message by which a data node asks to publish a file; see `Exchanges`."""
+
+
+class Missing(Enum):
+    """What a request on the short way still waits for."""
+
+    BODY = "the bytes of a file, which Java sends behind the head, in a packet of their own"
+
+
+_ANYBODY: Final = (None, "")
+
+Answered = bytes | Coroutine[Any, Any, Finished] | Missing | None
+"""An answer, or one that needs a commit; None if the request must be read as every other request is."""
+
+
+Way = Callable[[bytes, int, Common, float], Answered]
+"""Answers a request whose head ends at a position in the data, and that came at a monotonic time."""
+
+
+class ShortWay:
+    """Answers requests on the short way. The answers are counted and logged like any other."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._journal = context.journal
+        self._gets, self._puts = (KnownHeads(context.hosts, method) for method in ("GET", "PUT"))
+        self._writes = QuickWrites(context)
+        self._answers = ShortAnswers(context)
+        ways = (self._look, self._write, self._publish)
+        self._ways: dict[bytes, Way] = dict(zip(_BEGINNINGS, ways, strict=True))
+
+    def answer(self, data: bytes, common: Common) -> Answered:
+        """Return the answer to a request. ``data`` is all that came from the client, after complete requests."""
+        way = self._ways.get(data[: len(_BEGINNINGS[0])])
+        if way is None or self._context.certified_only:
+            return None
+        began = self._context.clock()
+        end = data.find(_END, 0, MOST_HEAD_BYTES) + len(_END)
+        if end < len(_END):
+            return None
+        try:
+            return way(data, end, common, began)
+        except Problem:
+            return None
+        except Exception:  # nothing has begun yet, so the request is read as every other one is
+            log.exception("the short way failed for a request, which goes the long way")
+            return None
+
+    def _look(self, data: bytes, end: int, common: Common, began: float) -> Answered:
+        line, _, fields = data.partition(b"\r\n")
+        target = _GET.fullmatch(line) if end == len(data) else None
+        head = self._gets.get(fields) if target is not None else None
+        if target is None or head is None or head.length != 0:
+            return None
+        look, state = look_of(target[2]), self._journal.state_if_leading()
+        if look is None or state is None or (who := self._who(head)) is None:
+            return None
+        owner, caller = who
+        path = target[1].decode("ascii")
+        place = place_of(path)
+        if isinstance(place, At) and not (may_look(owner, place.store) and not state.unloaded(place.store)):
+            return None
+        found = look(state, place)
+        asked = Asked("GET", f"/webhdfs/v1/{path}", caller, began, common)
+        return None if found is None else self._answers.made(asked, *found)
+
+    def _write(self, data: bytes, end: int, common: Common, began: float) -> Answered:
+        line, _, fields = data[:end].partition(b"\r\n")
+        target = _PUT.fullmatch(line)
+        head = self._puts.get(fields) if target is not None else None
+        if target is None or head is None or not head.is_usual:
+            return None
+        state = self._journal.state_if_leading()
+        if state is None or (who := self._who(head)) is None:
+            return None
+        owner, caller = who
+        path, query, token = target[1].decode("ascii"), target[2], target[3]
+        at = in_tree(place_of(path))
+        epoch = epoch_in(head.epochs, at)
+        if isinstance(owner, Job):
+            if epoch not in (None, owner.epoch):
+                return None
+            epoch = owner.epoch
+        if not may_write(owner, at.store) or state.unloaded(at.store):
+            return None
+        asked = Asked("PUT", f"/webhdfs/v1/{path}", caller, began, common, at if epoch is None else None)
+        if token is not None:
+            upload = self._writes.upload(at, epoch, query, token.decode("ascii"))
+            content = None if upload is None else _content(data, end, head.length)
+            if upload is None or not isinstance(content, bytes):
+                return content
+            putting = partial(self._writes.put, upload, content)
+            return self._answers.finished(asked, putting) if self._writes.takes(content) else None
+        if head.length != 0 or end != len(data):
+            return None
+        if query.startswith(b"op=RENAME&"):
+            renaming = self._writes.rename(at, epoch, query)
+            return None if renaming is None else self._answers.finished(asked, renaming)
+        location = self._writes.create(at, epoch, target[1], query)
+        return None if location is None else self._answers.made(asked, 307, b"", location)
+
+    def _publish(self, data: bytes, end: int, common: Common, began: float) -> Answered:
+        head, key = _MESSAGE.fullmatch(data, 0, end), self._context.data_nodes.key
+        body = data[end:]
+        if head is None or int(head[1]) != len(body) or not key.is_known or self._journal.state_if_leading() is None:
+            return None
+        checked(body, head[2].decode("ascii"), key.known)
+        try:
+            message = msgspec.json.decode(body, type=Publish)
+        except msgspec.DecodeError:
+            return None
+        asked = Asked("POST", PUBLISH_FILE.path, "", began, common, by_replica=True)
+        return self._answers.finished(asked, partial(self._writes.publish, message))
+
+    def _who(self, head: KnownHead) -> tuple[Job | Principal | None, str] | None:
+        """Return the owner of the token in this head, None without tokens, and the name in the access log. Return None
+        if the owner is not known without waiting, or the request is not allowed.
+        """
+        authentication = self._context.authentication
+        if not authentication.required:
+            return _ANYBODY if head.host_is_known else None
+        owner = None if head.digest is None else authentication.remembered(head.digest)
+        return None if owner is None else (owner, owner.name)
+
+
+def _content(data: bytes, at: int, length: int | None) -> bytes | Missing | None:
+    """Return the body of a request, which begins at ``at`` and has ``length`` bytes, or None if it comes in chunks. It
+    must be complete and the last of ``data``, and have at most one chunk; else the result is None.
+    """
+    if at == len(data) and length != 0:
+        return Missing.BODY
+    if length is not None:
+        return data[at:] if len(data) - at == length else None
+    chunk = _ONE_CHUNK.match(data, at)
+    if chunk is None:
+        return None
+    begins, ends = chunk.end(), chunk.end() + int(chunk[1], 16)
+    return data[begins:ends] if begins < ends and data[ends:] == _AFTER_CHUNK else None
