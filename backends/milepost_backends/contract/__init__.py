@@ -49,6 +49,7 @@ from milepost_backends.contract.pointers import (
     PointerStore,
     Refusal,
     Unknown,
+    check_of,
 )
 
 __all__ = [
@@ -86,6 +87,7 @@ __all__ = [
     "Unknown",
     "UnsafeKey",
     "check_key",
+    "check_of",
     "check_prefix",
     "loss_of",
     "parse_options",

@@ -44,16 +44,17 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 
         A stored head whose checksum is missing or wrong is not valid.
         """
-        return _check(self)
+        return _remembered_check(self)
 
 
-@lru_cache(maxsize=64)
-def _check(head: Head) -> str:
-    """Return the checksum of a head. It is asked for when the head is written, and again when the next one replaces
-    it.
-    """
+def check_of(head: Head) -> str:
+    """Return the checksum of a head, as `Head.check` does, for a caller that remembers it itself."""
     fields = f"{head.journal}\n{head.term}\n{head.revision}\n{head.lineage}\n{head.digest}"
     return hashlib.blake2b(fields.encode(), digest_size=16).hexdigest()
+
+
+_remembered_check: Final = lru_cache(maxsize=64)(check_of)
+"""It is asked for when the head is written, and again when the next one replaces it."""
 
 
 class Change(NamedTuple):

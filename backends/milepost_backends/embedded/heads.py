@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from milepost_backends.contract import Head, JournalDamaged
+from milepost_backends.contract import Head, JournalDamaged, check_of
 from milepost_backends.embedded.witness import DAMAGED, Testimony
 
 log = logging.getLogger("milepost.embedded")
@@ -66,13 +66,36 @@ def move_head(connection: sqlite3.Connection, head: Head) -> None:
     connection.execute(_MOVE_HEAD, row)
 
 
-def move_head_from(connection: sqlite3.Connection, expected: Head, head: Head) -> bool:
-    """Store ``head`` if the stored head is ``expected``; return whether it was. The rest of the transaction may then
-    change records, and is rolled back otherwise.
-    """
-    values = (head.term, head.revision, head.lineage, head.digest, head.check)
-    stored = (expected.journal, expected.term, expected.revision, expected.lineage, expected.digest, expected.check)
-    return connection.execute(_MOVE_HEAD_FROM, (*values, *stored)).rowcount == 1
+class Moves:
+    """Moves the heads of journals, and remembers the checksum of the last head, from which the next move begins."""
+
+    def __init__(self) -> None:
+        self._last: Head | None = None
+        self._check = ""
+
+    def move(self, cursor: sqlite3.Cursor, expected: Head, head: Head) -> bool:
+        """Store ``head`` if the stored head is ``expected``; return whether it was. The rest of the transaction may
+        then change records, and is rolled back otherwise.
+        """
+        check, expected_check = check_of(head), self._check if expected == self._last else check_of(expected)
+        cursor.execute(
+            _MOVE_HEAD_FROM,
+            (
+                head.term,
+                head.revision,
+                head.lineage,
+                head.digest,
+                check,
+                expected.journal,
+                expected.term,
+                expected.revision,
+                expected.lineage,
+                expected.digest,
+                expected_check,
+            ),
+        )
+        self._last, self._check = head, check
+        return cursor.rowcount == 1
 
 
 def has_records(connection: sqlite3.Connection, journal: str) -> bool:

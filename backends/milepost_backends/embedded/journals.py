@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import sqlite3
+import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,12 +28,12 @@ from milepost_backends.contract import (
 from milepost_backends.embedded.errors import backend_error, commit_end
 from milepost_backends.embedded.heads import (
     InvalidHead,
+    Moves,
     StoredHead,
     has_records,
     last_head,
     may_follow,
     move_head,
-    move_head_from,
     moved,
     stored_head,
 )
@@ -42,6 +43,7 @@ from milepost_backends.embedded.witness import Testimony
 
 log = logging.getLogger("milepost.embedded")
 
+_RESERVE_SECONDS = 1.0
 _BATCH_ROWS = 1000
 _BATCH_BYTES = 1024 * 1024
 _LOG_BYTES = 64 * 1024
@@ -74,6 +76,9 @@ class SqliteJournals:
     def __init__(self, path: Path, busy_timeout: float, limits: GroupLimits, accept_loss: Collection[str]) -> None:
         self._place = SqlitePlace(path, busy_timeout, accept_loss)
         self._limits = limits
+        self._moves = Moves()
+        self._cursor: sqlite3.Cursor | None = None
+        self._keep_at = 0.0
         self._taken: dict[str, str] = {}
         """For each journal, the lineage of the newest take-over that this process has made."""
         self.open = self._place.open
@@ -187,18 +192,24 @@ class SqliteJournals:
             connection = self._place.ready()
             if self._place.unproven:
                 return CommitRefused(Refusal.HEAD_MOVED, f"{self._place.path} was replaced by another file")
-            self._place.reserve.keep()
-            connection.execute("BEGIN IMMEDIATE")
-            if not move_head_from(connection, head, after):
-                return CommitRefused(Refusal.HEAD_MOVED, moved(head, stored_head(connection, head.journal)))
-            cursor = connection.cursor()
+            self._keep_reserve()
+            # after a failure, the cursor is dropped with what it may still hold of the transaction
+            cursor, self._cursor = self._cursor, None
+            if cursor is None or cursor.connection is not connection:
+                cursor = connection.cursor()
+            execute, journal = cursor.execute, head.journal
+            execute("BEGIN IMMEDIATE")
+            if not self._moves.move(cursor, head, after):
+                return CommitRefused(Refusal.HEAD_MOVED, moved(head, stored_head(connection, journal)))
             for key, value in changes:
                 if value is not None:
-                    cursor.execute(_UPSERT, (head.journal, key, value))
+                    # sqlite3 looks for an adapter of bytes, at the price of writing them, and for none of a bytearray
+                    execute(_UPSERT, (journal, key, bytearray(value)))
                 else:
-                    cursor.execute(_DELETE, (head.journal, key))
+                    execute(_DELETE, (journal, key))
             committing = True
-            connection.execute("COMMIT")
+            execute("COMMIT")
+            self._cursor = cursor
             self._place.check()
         except sqlite3.Error as error:
             needed = _bytes_of_log(changes)
@@ -213,6 +224,13 @@ class SqliteJournals:
         finally:
             self._end_transaction()
         return Done(after)
+
+    def _keep_reserve(self) -> None:
+        """Look after the reserve: before each commit while it cannot be kept, else once in `_RESERVE_SECONDS`."""
+        now = time.monotonic()
+        if now >= self._keep_at or not self._place.reserve.held:
+            self._keep_at = now + _RESERVE_SECONDS
+            self._place.reserve.keep()
 
     def _take_log_in(self) -> None:
         """Copy the write-ahead log into the database, so that the next commit overwrites the log instead of extending

@@ -233,7 +233,7 @@ class SqlitePlace:
         self.check()
 
     def _is_displaced(self, now: _Seen | None) -> bool:
-        return now is None or self._file is None or not _is_later(self._file, now)
+        return now is None or self._file is None or (now != self._file and not _is_later(self._file, now))
 
     def _salvage(self) -> None:
         doing = f"cannot put a new database in the place of {self.path}"

@@ -56,6 +56,7 @@ class FileWitness:
         self.path = path
         self._at = os.fspath(path)
         self._slots: dict[str, int] = {}
+        self._names: dict[str, str] = {}
 
     def ask(self, journal: str) -> Testimony:
         """Return the newest valid head of ``journal`` in the file, and what is wrong with the file. Raises OSError."""
@@ -107,22 +108,25 @@ class FileWitness:
 
     def _write(self, descriptor: int, head: Head) -> None:
         slot = self._slots[head.journal] ^ 1
-        if os.pwrite(descriptor, _line(head).ljust(_BLOCK), slot * _BLOCK) < _BLOCK:
+        line = self._line(head)
+        if os.pwrite(descriptor, line.ljust(_BLOCK), slot * _BLOCK) < _BLOCK:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._slots[head.journal] = slot
+
+    def _line(self, head: Head) -> bytes:
+        named = self._names.get(head.journal)
+        if named is None:
+            named = self._names[head.journal] = _named(head.journal)
+        text = (
+            f"milepost-witness-1 {named} term={head.term} revision={head.revision} lineage={head.lineage}"
+            f" digest={head.digest}"
+        ).encode()
+        return text + b" check=" + hashlib.blake2b(text, digest_size=16).hexdigest().encode() + b"\n"
 
 
 def _named(journal: str) -> str:
     """Return the journal's name as the witness file has it: a hash if the name contains blanks or is very long."""
     return journal if _PLAIN.match(journal) else "#" + hashlib.blake2b(journal.encode(), digest_size=16).hexdigest()
-
-
-def _line(head: Head) -> bytes:
-    text = (
-        f"milepost-witness-1 {_named(head.journal)} term={head.term} revision={head.revision} lineage={head.lineage}"
-        f" digest={head.digest}"
-    ).encode()
-    return text + b" check=" + hashlib.blake2b(text, digest_size=16).hexdigest().encode() + b"\n"
 
 
 def _lines(content: bytes) -> Iterator[tuple[int, str, Head]]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from milepost.errors import Problem
 from milepost.wire import Code
 from milepost_backends.contract import BackendError, StorageFull
+from milepost_server.basics.alarm import Alarm
 from milepost_server.basics.problems import problem
 from milepost_server.journal.attempts import Attempts
 from milepost_server.journal.pending import PendingRequest, Served
@@ -29,6 +30,9 @@ class Admission:
         self._most_waiting = most_waiting
         self._attempts = attempts
         self._ids = 0
+        self._alarm = Alarm(clock, self._wake_late)
+        self._waiting: dict[PendingRequest, None] = {}
+        """The requests that a caller waits for."""
 
     def admit(self, request: Request, deadline: float, term: int) -> PendingRequest:
         """Queue a request, and return it as pending. The caller must have checked that it joins no running attempt
@@ -59,21 +63,27 @@ class Admission:
         (``storage-unavailable`` or ``storage-full``); a request that is in flight goes on, and the caller gets
         ``outcome-unknown``.
         """
-        if not pending.done.done():
-            # this costs a third of the processor time of `asyncio.wait`
-            loop = asyncio.get_running_loop()
-            pending.waiter = loop.create_future()
-            timer = loop.call_later(max(0.0, pending.deadline - self._clock()), pending.wake)
+        if pending.end is None:
+            pending.waiter = asyncio.get_running_loop().create_future()
+            self._waiting[pending] = None
+            self._alarm.set(pending.deadline)
             try:
                 await pending.waiter
             finally:
-                timer.cancel()
-        if not pending.done.done():
+                del self._waiting[pending]
+        if pending.end is None:
             if not pending.queued:
                 pending.abandoned = True
                 raise problem(Code.OUTCOME_UNKNOWN, "the storage has not confirmed the write before the deadline")
             pending.fail(self._withdrawn())
-        return pending.done.result()
+        return pending.result()
+
+    def _wake_late(self, now: float) -> float | None:
+        """Wake the callers whose deadline has come, and return the earliest deadline of the others."""
+        for pending in self._waiting:
+            if pending.deadline <= now:
+                pending.wake()
+        return min((each.deadline for each in self._waiting if each.deadline > now), default=None)
 
     def again(self, requests: Sequence[PendingRequest]) -> None:
         """Put requests that were taken from the queue, but not committed, back to its front in their original order."""

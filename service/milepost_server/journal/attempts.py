@@ -156,7 +156,7 @@ class Attempts:
         """Remember a submitted request until it ends, so that other attempts under the same key can join it."""
         scope = pending.request.scope
         self._submitted[scope] = pending
-        pending.done.add_done_callback(lambda done: self._ended(pending.request, scope, done))
+        pending.then += (lambda end: self._ended(pending.request, scope, end),)
 
     def joined(self, request: Request, deadline: float) -> PendingRequest | None:
         """Return a pending request that ends as the submitted attempt of the same key does; None if no attempt is
@@ -170,16 +170,16 @@ class Attempts:
         if first.request.fingerprint() != request.fingerprint():
             raise problem(Code.IDEMPOTENCY_MISMATCH, f"the idempotency key {request.key!r} is used by another request")
         pending = PendingRequest(request, deadline, queued=False)
-        first.done.add_done_callback(lambda done: _end_alike(pending, done))
+        first.then += (lambda end: _end_alike(pending, end),)
         return pending
 
     # -- applied -------------------------------------------------------------------------------------------------------
 
-    def _ended(self, request: Request, scope: KeyScope, done: asyncio.Future[Served]) -> None:
+    def _ended(self, request: Request, scope: KeyScope, end: Served | Exception) -> None:
         del self._submitted[scope]
-        if not request.remembered or done.exception() is not None:
+        if not request.remembered or isinstance(end, Exception):
             return
-        decision = done.result().decision
+        decision = end.decision
         put = request if isinstance(request, PutFile) else None
         if not isinstance(decision, Accepted) or not (decision.changes or put):
             return
@@ -261,14 +261,12 @@ def _name(request: Request) -> KeyScope:
     return (request.store or "", "", request.attempt.key or "")
 
 
-def _end_alike(pending: PendingRequest, done: asyncio.Future[Served]) -> None:
+def _end_alike(pending: PendingRequest, end: Served | Exception) -> None:
     """End a joined attempt as the submitted attempt ended. A success is marked as a replay."""
-    error = done.exception()
-    if isinstance(error, Exception):
-        pending.fail(error)
+    if isinstance(end, Exception):
+        pending.fail(end)
         return
-    served = done.result()
-    decision = served.decision
+    decision = end.decision
     if isinstance(decision, Accepted):
         decision = replace(decision, answer=replace(decision.answer, replayed=True))
-    pending.serve(decision, served.revision, served.term)
+    pending.serve(decision, end.revision, end.term)

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from milepost_server.memory.state import State
 from milepost_server.model.history import store_of_page
-from milepost_server.rules.decisions import Changes
+from milepost_server.rules.decisions import Changes, only_paths
 from milepost_server.rules.events import LAST, CommittedChanges, Event, TooManyEvents
 
 log = logging.getLogger("milepost.journal")
@@ -95,9 +95,13 @@ class LatestEvents:
         ``state`` has the records before the group. ``changes`` has the revision and the records of each change of the
         group; ``revision`` is that of the last one.
         """
+        self.revision = revision
+        about_more = [each for each in changes if not only_paths(each[1])]  # no event is about a path
+        if not about_more:
+            return
         committed = CommittedChanges(state)
         touched: set[_Log] = set()
-        for at, records in changes:
+        for at, records in about_more:
             try:
                 events = committed.events(records, at)
             except TooManyEvents as error:
@@ -109,7 +113,6 @@ class LatestEvents:
             if self._of_histories:
                 for job in {store_of_page(key) for key in records} & self._of_histories.keys():
                     _wake(self._of_histories[job])
-        self.revision = revision
         for each in touched:
             _wake(each.news)
 

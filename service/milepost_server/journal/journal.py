@@ -7,6 +7,7 @@ import logging
 import random
 import secrets
 from collections.abc import Awaitable, Callable
+from contextvars import copy_context
 from typing import Protocol
 
 import msgspec
@@ -245,6 +246,7 @@ class Journal:
     async def run(self) -> None:
         """Commit submitted requests until cancelled. Raises `LeadershipLost` when this process must stop leading."""
         pipeline = self._pipeline
+        pipeline.context = copy_context()
         try:
             while True:
                 if pipeline.fault is not None:
@@ -264,7 +266,9 @@ class Journal:
                     pipeline.acknowledge()
                 else:
                     pipeline.wake.clear()
+                    pipeline.resting = True
                     await pipeline.wake.wait()
+                    pipeline.resting = False
         finally:
             self.lose_lease()
 

@@ -111,7 +111,7 @@ class JournalMemory:
         """Count the changes of a group, which is written next, in the hashes and the size of all records. The view
         already has these changes.
         """
-        group.replaced = self.proof.apply(group.values.items())
+        group.replaced = self.proof.apply_sealed(group.values)
         group.digest = self.proof.digest
         self.size_limit.taken += group.growth
 
@@ -119,7 +119,7 @@ class JournalMemory:
         """Show the changes of a committed group to readers. For requests in the group whose answer lists a whole store
         (`Inventory`), take a snapshot of the records right after the group.
         """
-        changes = ((member.revision, member.accepted.changes) for member in group.members)
+        changes = [(member.revision, member.accepted.changes) for member in group.members]
         self.events.commit(self.view.state, changes, group.revision)
         self.view.commit(group.number)
         for member in group.members:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
@@ -30,35 +30,59 @@ class Served(msgspec.Struct, frozen=True, gc=False):
 class PendingRequest:
     """A request that the journal has admitted, with its deadline (monotonic seconds) and its end.
 
-    ``done`` ends with the true outcome of the request, even if no caller waits any more: with a `Served`, or with a
-    problem whose outcome is ``not_applied`` (it can never be committed) or ``unknown`` (leadership was lost).
-    ``queued`` is true while the request waits for a group. ``abandoned``: the caller was already told that the outcome
-    is unknown. ``waiter`` ends with ``done``, or at the deadline if that comes first. ``spared``: the request was tried
-    once more although the pointer store was full, since it frees room; the leader does so only once.
+    ``end`` is the true outcome of the request, even if no caller waits any more; None while the request goes on. It is
+    a `Served`, or a problem whose outcome is ``not_applied`` (it can never be committed) or ``unknown`` (leadership was
+    lost). ``queued`` is true while the request waits for a group. ``abandoned``: the caller was already told that the
+    outcome is unknown. ``waiter`` is done once the request has ended, or at the deadline if that comes first.
+    ``then`` are called once the request has ended. ``spared``: the request was tried once more although the pointer
+    store was full, since it frees room; the leader does so only once.
+
+    The end is no future: the event loop would call back for it once more, which costs more than all of this.
     """
 
     request: Request
     deadline: float
-    done: asyncio.Future[Served] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     queued: bool = True
     abandoned: bool = False
     spared: bool = False
+    end: Served | Exception | None = None
     waiter: asyncio.Future[None] | None = None
+    then: tuple[Callable[[Served | Exception], None], ...] = ()
 
     def serve(self, decision: Accepted | Refused | Blocked, revision: int, term: int) -> None:
         """End the request with a decision of the rules, which reflects ``revision`` and ``term``."""
-        if not self.done.done():
-            self.done.set_result(Served(decision, revision, term))
-            self.wake()
+        if self.end is None:
+            self._end(Served(decision, revision, term))
 
     def fail(self, error: Exception) -> None:
         """End the request with ``error``, without a decision of the rules."""
-        if not self.done.done():
-            self.done.set_exception(error)
-            self.done.exception()  # mark the exception as retrieved: asyncio would log it if no caller waits
-            self.wake()
+        if self.end is None:
+            self._end(error)
+
+    def _end(self, end: Served | Exception) -> None:
+        self.end = end
+        self.wake()
+        for call in self.then:
+            call(end)
+
+    def result(self) -> Served:
+        """Return how the request has ended. Raises the problem that it ended with."""
+        end = self.end
+        assert end is not None
+        if isinstance(end, Exception):
+            raise end
+        return end
 
     def wake(self) -> None:
         """Wake the waiting caller, because the request has ended or its deadline has come."""
         if self.waiter is not None and not self.waiter.done():
             self.waiter.set_result(None)
+
+    async def ended(self) -> Served:
+        """Wait until the request has ended, whatever its deadline, and return how. Raises the problem that it ended
+        with.
+        """
+        if self.end is None:
+            self.waiter = asyncio.get_running_loop().create_future()
+            await self.waiter
+        return self.result()

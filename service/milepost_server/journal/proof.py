@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from milepost_server.model.checksums import MODULUS, Digest, hash_of
+from milepost_server.model.checksums import MODULUS, Digest, digest_of, hash_of, hash_of_sealed
 
 UNKNOWN: Final = -1
 """The placeholder for the hash of a damaged record whose own hash is not known, since several records are damaged."""
@@ -38,7 +38,7 @@ class Proof:
     def digest(self) -> str:
         """The digest of all records, in the form in which a head stores it."""
         if not self._unknown:
-            return str(Digest(len(self.hashes), self.total))
+            return digest_of(len(self.hashes), self.total)
         return str(Digest(len(self.hashes), self.total + self._residue, self._summed - len(self._unknown)))
 
     def apply(self, changes: Iterable[tuple[str, bytes | None]]) -> Replaced:
@@ -46,6 +46,23 @@ class Proof:
         hashes that were replaced, with which `put_back` undoes the changes.
         """
         return {key: self._set(key, None if value is None else hash_of(key, value)) for key, value in changes}
+
+    def apply_sealed(self, changes: Mapping[str, bytes | None]) -> Replaced:
+        """Do as `apply` does, for records that were sealed right before."""
+        if self._unknown:
+            return self.apply(changes.items())
+        hashes, total, replaced = self.hashes, self.total, Replaced()
+        for key, value in changes.items():
+            if value is None:
+                replaced[key] = before = hashes.pop(key, None)
+            else:
+                replaced[key] = before = hashes.get(key)
+                hashes[key] = hashed = hash_of_sealed(value)
+                total += hashed
+            if before is not None:
+                total -= before
+        self.total = total
+        return replaced
 
     def count(self, hashes: Iterable[tuple[str, int | None]]) -> Replaced:
         """Set the hash of each key, None for a deleted record. Return the hashes that were replaced, with which

@@ -98,26 +98,29 @@ class StoreIndex:
         """Note that the record of an upload was added, replaced or removed."""
         mark(self.pending, key, is_pending(new))
 
-    def path_changed(self, was: TreePath | None, is_: TreePath | None) -> None:
+    def path_changed(self, was: TreePath | None, is_: TreePath | None) -> bool:
         """Note that the record of a path of the tree was added, replaced or removed. None stands for no record, and for
-        one that cannot be read.
+        one that cannot be read. Return whether `may_be_trimmed` may have another value now.
         """
-        either = is_ or was
+        either = was if is_ is None else is_
         if either is None:
-            return
-        path = either.path
+            return False
+        path, changed = either.path, False
         if was is None:
             self.paths.add(path)
         elif is_ is None:
             self.paths.remove(path)
-        were_deleted, are_deleted = _deleted(was), _deleted(is_)
-        if were_deleted != are_deleted:
+        if not (_is_plain(was) and _is_plain(is_)):
+            were_deleted, are_deleted = _deleted(was), _deleted(is_)
             for deleted in were_deleted - are_deleted:
                 self.deleted.remove(deleted)
             for deleted in are_deleted - were_deleted:
                 self.deleted.add(deleted)
+            changed = True
         if is_temporary(path):
             move(self.temporary_files, _file(was), _file(is_))
+            changed = True
+        return changed
 
     def page_changed(self, key: str, old: Record | None, new: Record | None) -> None:
         """Note that a page of the history was added, replaced or removed."""
@@ -158,9 +161,14 @@ def _born(record: Record | None) -> int | None:
     return record.created_revision if type(record) is Handle and not record.gone else None
 
 
+def _is_plain(record: TreePath | None) -> bool:
+    """Return whether a path has no deleted entry, as nearly all have none."""
+    return record is None or (len(record.entries) == 1 and not record.entries[0].deleted_revision)
+
+
 def _deleted(record: TreePath | None) -> Set[tuple[int, str]]:
     """Return a pair for each deleted entry of a path: the revision at which it was deleted, and the path."""
-    if record is None or (len(record.entries) == 1 and not record.entries[0].deleted_revision):
+    if record is None:
         return _NONE
     return {(entry.deleted_revision, record.path) for entry in record.entries if entry.deleted_revision}
 

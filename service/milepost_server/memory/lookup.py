@@ -52,12 +52,14 @@ class Lookup(ABC):
     def store(self, store: str) -> Store | Corrupt | None:
         """Return a store's own record: None if there is none, `Corrupt` if it cannot be read."""
         record = self.get(store_key(store))
-        return record if record is None or isinstance(record, (Store, Corrupt)) else None
+        if type(record) is Store or type(record) is Corrupt:
+            return record
+        return None
 
     def store_or_new(self, store: str) -> Store:
         """Return a store's own record, or a new one if the store has none or its record is damaged."""
-        record = self.store(store)
-        return record if isinstance(record, Store) else Store(store)
+        record = self.get(store_key(store))
+        return record if type(record) is Store else Store(store)
 
     def acting_session(self, session: str) -> Session:
         """Return the record of the session that makes a request. The caller must have checked that the session lives
@@ -82,7 +84,9 @@ class Lookup(ABC):
         read.
         """
         record = self.get(tree_key(store))
-        return record if record is None or isinstance(record, (Tree, Corrupt)) else None
+        if type(record) is Tree or type(record) is Corrupt:
+            return record
+        return None
 
     def rows(self, blob: str) -> ManifestRows | None:
         """Return the rows of the manifest in the blob ``blob``; None while they are not in memory."""

@@ -63,7 +63,7 @@ class State(TreeIndex):
             return
         if self._snapshot is not None and (snapshot := self._snapshot()) is not None:
             snapshot.note(key, old)
-        if old is not None:
+        if old is not None and type(old) is not Corrupt and old.answered:
             for scope in scopes(key, old):
                 if self.answers.get(scope) == key:
                     del self.answers[scope]
@@ -71,8 +71,9 @@ class State(TreeIndex):
             del self.records[key]
         else:
             self.records[key] = record
-            for scope in scopes(key, record):
-                self.answers[scope] = key
+            if type(record) is not Corrupt and record.answered:
+                for scope in scopes(key, record):
+                    self.answers[scope] = key
         self._index(key, old, record)
 
     def _index(self, key: str, old: Record | None, new: Record | None) -> None:
@@ -93,6 +94,9 @@ class State(TreeIndex):
         is_page = len(parts) == 4 and parts[2] == "history"
         if was_damaged is not is_damaged and not is_page:
             self._count_unreadable(index.name, is_damaged - was_damaged)
+        if len(parts) == 4 and parts[2] == "files":
+            self._index_path(index, old, new)
+            return
         if len(parts) == 2:
             self._index_store(index, old, new)
         elif len(parts) == 4 and parts[2] == "handles":
@@ -101,9 +105,6 @@ class State(TreeIndex):
             index.upload_changed(key, new)
             move(self._gone, used_up_since(key, old), used_up_since(key, new))
             self._count_blobs(old.blob if is_pending(old) else "", new.blob if is_pending(new) else "")
-        elif len(parts) == 4 and parts[2] == "files":
-            self._index_path(index, old, new)
-            return
         elif is_page:
             index.page_changed(key, old, new)
         elif parts[2:] == ["tree"]:
@@ -121,12 +122,14 @@ class State(TreeIndex):
     def _index_path(self, index: StoreIndex, old: Record | None, new: Record | None) -> None:
         was = old if type(old) is TreePath else None
         is_ = new if type(new) is TreePath else None
-        index.path_changed(was, is_)
-        for blob in is_.blobs if is_ is not None else ():
-            self._count_blobs("", blob)
-        for blob in was.blobs if was is not None else ():
-            self._count_blobs(blob, "")
-        mark(self._to_trim, index.name, index.may_be_trimmed)
+        if index.path_changed(was, is_):
+            mark(self._to_trim, index.name, index.may_be_trimmed)
+        if is_ is not None:
+            for blob in is_.blobs:
+                self._count_blobs("", blob)
+        if was is not None:
+            for blob in was.blobs:
+                self._count_blobs(blob, "")
 
     def _index_session(self, key: str, name: str, old: Record | None, new: Record | None) -> None:
         move(self._ended, ended_since(key, old), ended_since(key, new))

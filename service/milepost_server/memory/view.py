@@ -26,6 +26,8 @@ class _Layer:
     and idempotency key) to the key of the record that keeps the answer.
     """
 
+    __slots__ = ("answers", "group", "records")
+
     def __init__(self, group: int) -> None:
         self.group = group
         self.records: dict[str, Record | None] = {}
@@ -60,8 +62,9 @@ class View(Lookup):
         layer = self._layers[-1]
         for key, record in changes.items():
             layer.records[key] = record
-            for scope in scopes(key, record):
-                layer.answers[scope] = key
+            if record is not None and type(record) is not Corrupt and record.answered:
+                for scope in scopes(key, record):
+                    layer.answers[scope] = key
 
     def commit(self, group: int) -> None:
         """Move the changes of all groups up to ``group`` into the committed state. The changes of later groups stay in

@@ -57,6 +57,16 @@ def hash_of(key: str, value: bytes) -> int:
     return int(found[1], 16) if found else int(_check(key, value), 16)
 
 
+def hash_of_sealed(value: bytes) -> int:
+    """Return the hash of a record that `seal` has just returned."""
+    return int(value[_PREFIX_LENGTH - 2 * _BYTES - 2 : _PREFIX_LENGTH - 2], 16)
+
+
+def digest_of(records: int, total: int) -> str:
+    """Return the digest of a journal whose records are all known, as a head has it."""
+    return f"{records:x}-{total & _MASK:032x}"
+
+
 class Digest(NamedTuple):
     """The number of a journal's records and, modulo 2**128, the sum of their hashes.
 
@@ -69,7 +79,7 @@ class Digest(NamedTuple):
     lost: int = 0
 
     def __str__(self) -> str:
-        return f"{self.records:x}-{self.total & _MASK:032x}" + (f"-{self.lost:x}" if self.lost else "")
+        return digest_of(self.records, self.total) + (f"-{self.lost:x}" if self.lost else "")
 
     @classmethod
     def read(cls, digest: str) -> Digest | None:

@@ -41,12 +41,13 @@ def checked_path(path: str) -> str:
     every file.
     """
     path = path.strip("/")
-    parts = path.split("/") if path else []
-    if any(part in ("", ".", "..") for part in parts):
+    parts = path.split("/") if path else ()
+    if "" in parts or "." in parts or ".." in parts:
         raise ValueError(f"{path!r} has an empty part, or one that is . or ..")
     inside = snapshot_of(path)
     of_tree = path if inside is None else inside[1]
-    if of_tree.count("/") >= MOST_PARTS or len(of_tree.encode("utf-8", "surrogateescape")) > MOST_BYTES:
+    size = len(of_tree) if of_tree.isascii() else len(of_tree.encode("utf-8", "surrogateescape"))
+    if of_tree.count("/") >= MOST_PARTS or size > MOST_BYTES:
         raise ValueError(f"{path[:80]!r}… is too long: {MOST_PARTS} parts and {MOST_BYTES} bytes are the most")
     if UNSEEN.search(path):
         raise ValueError(f"{path!r} has a control character in it")
@@ -68,6 +69,12 @@ def path_key(store: str, path: str) -> str:
 def path_keys(store: str) -> str:
     """Return the common prefix of the keys of all paths of a store's tree."""
     return f"stores/{store}/files/"
+
+
+def is_path_key(key: str) -> bool:
+    """Return whether the key is that of the record of a path, in any store."""
+    parts = key.split("/")
+    return len(parts) == 4 and parts[2] == "files"
 
 
 def path_id(path: str) -> str:
@@ -105,6 +112,8 @@ def snapshot_of(path: str) -> tuple[str, str] | None:
 
     For the directory `SNAPSHOTS` itself, the name is empty.
     """
+    if not path.startswith(SNAPSHOTS):
+        return None
     directory, _, inner = path.partition("/")
     if directory != SNAPSHOTS:
         return None
@@ -117,6 +126,8 @@ def is_temporary(path: str) -> bool:
 
     Spark's CheckpointFileManager uses names of the form ``.<name>.<uuid>.tmp``, and other programs ``__temp…``.
     """
+    if not (path.endswith(".tmp") or "__temp" in path):
+        return False
     name = path.rpartition("/")[2]
     return (name.startswith(".") and name.endswith(".tmp")) or name.startswith("__temp")
 

@@ -79,8 +79,10 @@ class TreePath(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True
     @property
     def blobs(self) -> tuple[str, ...]:
         """The keys of all blobs that the entries name, each once."""
-        found = [entry.blob for entry in self.entries if entry.blob]
-        return tuple(dict.fromkeys(found)) if found else ()
+        if len(self.entries) == 1:
+            blob = self.entries[0].blob
+            return (blob,) if blob else ()
+        return tuple(dict.fromkeys(entry.blob for entry in self.entries if entry.blob))
 
     @property
     def whole_blobs(self) -> dict[str, bool]:

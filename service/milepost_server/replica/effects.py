@@ -12,11 +12,10 @@ from milepost_server.model.records import Handle, Record, Session, Stored, Uploa
 from milepost_server.model.requests.base import Request
 from milepost_server.model.requests.sessions import EndSession, ExpireSession
 from milepost_server.model.requests.trees import state_write_of
-from milepost_server.model.trees import TreePath
 from milepost_server.replica.epoch_queues import EpochQueues
 from milepost_server.replica.leases import Leases, UploadLeases
 from milepost_server.replica.settings import Settings
-from milepost_server.rules.decisions import Accepted
+from milepost_server.rules.decisions import Accepted, only_paths
 
 
 class Effects:
@@ -50,12 +49,9 @@ class Effects:
         for key in accepted.orphans:
             self._deletions.schedule(key, self._settings.collect_after_seconds)
         self._changes.announce(accepted.changes)
+        if only_paths(accepted.changes):
+            return  # nothing else follows from a change of paths alone
         self._epoch_queues.committed(accepted.changes.values())
-        for each in accepted.changes.values():
-            if not isinstance(each, TreePath):
-                break
-        else:
-            return  # nothing follows from a change of paths alone
         if isinstance(request, (EndSession, ExpireSession)):
             self._leases.forget(request.session)
             return

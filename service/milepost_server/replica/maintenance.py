@@ -47,8 +47,7 @@ async def _expire(journal: Journal, leases: Leases, session: Session, clock: Cal
     """
     try:
         pending = journal.submit(ExpireSession(Attempt(session.id), session.created_revision), clock() + COMMIT_SECONDS)
-        await asyncio.wait((pending.done,))
-        pending.done.result()
+        await pending.ended()
     except Problem as error:
         log.warning("cannot expire session %s yet, trying again: %s", session.id, error)
         leases.expiry_failed(session)
@@ -83,8 +82,7 @@ async def _expire_upload(
     try:
         request = ExpireUpload(LEADER, store, upload_id)
         pending = journal.submit(request, clock() + COMMIT_SECONDS)
-        await asyncio.wait((pending.done,))
-        decision = pending.done.result().decision
+        decision = (await pending.ended()).decision
     except Problem as error:
         log.warning("cannot expire upload %s in store %s yet, trying again: %s", upload_id, store, error)
         leases.expiry_failed(store, upload_id)

@@ -49,9 +49,9 @@ def decide(view: View, request: Request, context: DecisionContext) -> Decision:
 def _decided(view: View, request: Request, context: DecisionContext) -> Decision:
     """Decide a request, in a fixed order of checks.
 
-    First come the owner of the request's session, a replay of a known idempotency key, and the checks of `_refusal`.
-    Then the handler of the request's class decides. Last, if the first answer to a retry may have been dropped,
-    `refuse_unsafe_retry` decides. The leader's own requests go directly to their handler.
+    First come the owner of the request's session, a replay of a known idempotency key, its session, the record of its
+    store, and its epoch. Then the handler of the request's class decides. Last, if the first answer to a retry may have
+    been dropped, `refuse_unsafe_retry` decides. The leader's own requests go directly to their handler.
     """
     if request.by_leader:
         return HANDLERS[type(request)](view, request, context)
@@ -59,23 +59,25 @@ def _decided(view: View, request: Request, context: DecisionContext) -> Decision
         return foreign
     if (known := replays.first_answer(view, request)) is not None:
         return _complete_replay(view, request, known)
-    decision = _refusal(view, request, context) or HANDLERS[type(request)](view, request, context)
-    if request.attempt.number > 1:
-        decision = replays.refuse_unsafe_retry(decision, request, _evicted_answers_at(view, request), context)
-    return _with_store(view, request, decision)
-
-
-def _refusal(view: View, request: Request, context: DecisionContext) -> Refused | None:
-    """Return the refusal of a request because of its session, the record of its store, or its epoch, in this order;
-    None if all three permit it.
-    """
     session, name = request.attempt.session, request.store
     names_one = session != "" and name is not None
-    if (request.needs_session or names_one) and (dead := guards.session_lives(view, session, context)):
-        return dead
-    if name is None:
-        return None
-    store = view.store(name)
+    refused = guards.session_lives(view, session, context) if request.needs_session or names_one else None
+    store: Store | Corrupt | None = None
+    if name is not None and refused is None:
+        store = view.store(name)
+        refused = _refusal(view, request, name, store, context)
+    decision = refused or HANDLERS[type(request)](view, request, context)
+    if request.attempt.number > 1:
+        decision = replays.refuse_unsafe_retry(decision, request, _evicted_answers_at(view, request), context)
+    return decision if name is None or store is not None else _with_store(view, name, decision)
+
+
+def _refusal(
+    view: View, request: Request, name: str, store: Store | Corrupt | None, context: DecisionContext
+) -> Refused | None:
+    """Return the refusal of a request because of the record of its store, or its epoch, in this order; None if both
+    permit it.
+    """
     if type(store) is Corrupt:
         return guards.store_readable(view, name)
     if not request.fenced:
@@ -83,12 +85,11 @@ def _refusal(view: View, request: Request, context: DecisionContext) -> Refused 
     return guards.epoch_is_current(store or Store(name), request.epoch, context.epoch_floor)
 
 
-def _with_store(view: View, request: Request, decision: Decision) -> Decision:
+def _with_store(view: View, store: str, decision: Decision) -> Decision:
     """Add a new record of the store to the changes of the first request that changes something in it: so the store
     exists from then on.
     """
-    store = request.store
-    if store is None or not isinstance(decision, Accepted) or not decision.changes:
+    if not isinstance(decision, Accepted) or not decision.changes:
         return decision
     key = store_key(store)
     if key in decision.changes or view.get(key) is not None:

@@ -11,11 +11,21 @@ import msgspec
 from milepost.wire import Code, Outcome
 from milepost_server.memory.snapshots import Snapshot
 from milepost_server.memory.view import View
+from milepost_server.model.paths import is_path_key
 from milepost_server.model.records import Stored
 from milepost_server.model.requests.base import Request
+from milepost_server.model.trees import TreePath
 
 Changes = Mapping[str, Stored | None]
 """The records to write, by key; None deletes the record."""
+
+
+def only_paths(changes: Changes) -> bool:
+    """Return whether nothing but records of paths is changed."""
+    for key, record in changes.items():
+        if type(record) is not TreePath and not (record is None and is_path_key(key)):
+            return False
+    return True
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):

@@ -85,11 +85,6 @@ class CommittedChanges(Lookup):
 
     def events(self, changes: Changes, revision: int) -> list[tuple[str, Event]]:
         """Return the events of one change, each with the name of its store. Raises `TooManyEvents`."""
-        for each in changes.values():
-            if not isinstance(each, TreePath):
-                break
-        else:
-            return []  # no event is about a path, and none looks one up
         if self._changes_locks(changes):
             self._changed |= changes
             return []

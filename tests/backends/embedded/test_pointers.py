@@ -24,11 +24,10 @@ from milepost_backends.contract import (
     Unknown,
 )
 from milepost_backends.disk import reserve
-from milepost_backends.disk.reserve import Reserve
 from milepost_backends.embedded import database as sqlite_file
 from milepost_backends.embedded import journals as sqlite_journal
 from milepost_backends.embedded import place as sqlite_place
-from milepost_backends.embedded.heads import move_head
+from milepost_backends.embedded.heads import Moves, move_head
 from milepost_backends.embedded.pointers import FILE_NAME, RESERVE_NAME, WITNESS_NAME, EmbeddedPointers
 from milepost_backends.embedded.witness import FileWitness
 from tests.contracts.journals import ROOT, done, put, records, refused, taken_over, writes
@@ -345,8 +344,13 @@ async def test_a_commit_is_not_acknowledged_whose_file_went_meanwhile(
 ) -> None:
     """It may be there again if the file is put back, so nobody can say that it was not committed."""
     ours = await put(store, await store.take_over(ROOT), writes(a=b"1"))
+
+    def move(*_: object) -> bool:  # which comes after the look at the file
+        file.unlink()
+        return True
+
     with monkeypatch.context() as patch:
-        patch.setattr(Reserve, "keep", lambda _: file.unlink())  # which comes after the look at the file
+        patch.setattr(Moves, "move", move)
         end = await store.commit(ours, writes(b=b"2"), ours.revision + 1)
     assert isinstance(end, Unknown)
     assert "moved, deleted or replaced" in end.detail

@@ -128,8 +128,10 @@ def acknowledge_after_commit(patch: Patch) -> None:
     """A request is answered as soon as it is part of a group."""
     real = Group.take
 
-    def take(self: Group, pending: PendingRequest, accepted: Accepted, encoded: dict[str, bytes | None]) -> None:
-        real(self, pending, accepted, encoded)
+    def take(
+        self: Group, pending: PendingRequest, accepted: Accepted, encoded: dict[str, bytes | None], size: int
+    ) -> None:
+        real(self, pending, accepted, encoded, size)
         pending.serve(accepted, self.revision, self.head.term)
 
     patch.setattr(Group, "take", take)

@@ -10,7 +10,7 @@ from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.journal.attempts import Attempts
 from milepost_server.memory.view import View
-from milepost_server.model.records import Store
+from milepost_server.model.records import Corrupt, Store
 from milepost_server.model.requests.base import Request
 from milepost_server.model.requests.trees import OntoExisting, PutFile, TreeRequest
 from milepost_server.model.trees import Entry, Tree, TreePath
@@ -50,8 +50,10 @@ def _pass_fence(patch: Patch, passes: Callable[[View, TreeRequest], bool]) -> No
     """Do not refuse these requests for their epoch."""
     real = decide._refusal
 
-    def refusal(view: View, request: Request, context: DecisionContext) -> Refused | None:
-        refused = real(view, request, context)
+    def refusal(
+        view: View, request: Request, name: str, store: Store | Corrupt | None, context: DecisionContext
+    ) -> Refused | None:
+        refused = real(view, request, name, store, context)
         fenced = refused is not None and refused.code is Code.FENCED
         return None if fenced and isinstance(request, TreeRequest) and passes(view, request) else refused
 

@@ -20,11 +20,13 @@ class AdaptiveBatching:
     """Decides when the next group is sent, by measuring how long commits take, and how fast callers send a new request
     after an answer.
 
-    It uses the event loop's clock. It calls ``ended`` when the wait for more requests has reached its time limit.
+    ``clock`` gives monotonic seconds, without it the event loop's. It calls ``ended`` when the wait for more requests
+    has reached its time limit.
     """
 
-    def __init__(self, ended: Callable[[], None]) -> None:
+    def __init__(self, ended: Callable[[], None], clock: Callable[[], float] | None = None) -> None:
         self._ended = ended
+        self._clock = clock or _loop_time
         self._due = 0
         self._committed = 0.0
         self._launched = 0.0
@@ -34,8 +36,9 @@ class AdaptiveBatching:
 
     def launched(self) -> None:
         """Note that a group was sent to the pointer store."""
-        self._launched = _now()
-        self._stop()
+        self._launched = self._clock()
+        if self._timer is not None:
+            self._stop()
 
     def committed(self, answered: int) -> None:
         """Note that a group has been committed, and that ``answered`` callers are being answered now."""
@@ -43,7 +46,7 @@ class AdaptiveBatching:
             # not all callers of the previous group sent another request, so the next group does not wait for all of
             # them
             self._return_seconds = math.inf
-        self._committed = _now()
+        self._committed = self._clock()
         self._commit_seconds = self._committed - self._launched
         self._due = answered
 
@@ -53,8 +56,9 @@ class AdaptiveBatching:
         """
         self._due -= 1
         if self._due == 0:
-            self._return_seconds = _now() - self._committed
-            self._stop()
+            self._return_seconds = self._clock() - self._committed
+            if self._timer is not None:
+                self._stop()
 
     def complete(self) -> bool:
         """Return whether a group may be sent now.
@@ -65,7 +69,7 @@ class AdaptiveBatching:
         if self._due <= 0 or self._return_seconds >= self._commit_seconds:
             return True
         if self._timer is None:
-            left = self._committed + min(self._commit_seconds, MOST_SECONDS) - _now()
+            left = self._committed + min(self._commit_seconds, MOST_SECONDS) - self._clock()
             if left <= 0:
                 self.give_up()
                 return True
@@ -89,5 +93,5 @@ class AdaptiveBatching:
             self._timer = None
 
 
-def _now() -> float:
+def _loop_time() -> float:
     return asyncio.get_running_loop().time()

@@ -76,17 +76,19 @@ class Group:
     running: asyncio.Future[Commit] | None = None
     seconds: float = 0.0
     """The time that the commit may take."""
+    deadline: float = 0.0
+    """When this time is over, in monotonic seconds."""
     late: bool = False
     """Whether the commit was ended because its time was over."""
-    timer: asyncio.TimerHandle | None = None
 
-    def begin(self, commit: Awaitable[Commit], seconds: float) -> asyncio.Future[Commit]:
-        """Note the running commit, which may take ``seconds``, and return its future."""
-        self.running, self.seconds = asyncio.ensure_future(commit), seconds
-        self.timer = asyncio.get_running_loop().call_later(seconds, self._end_late)
-        return self.running
+    def begin(self, commit: Awaitable[Commit], seconds: float, deadline: float) -> asyncio.Future[Commit]:
+        """Note the running commit, which may take ``seconds``, until ``deadline``, and return its future."""
+        self.running = running = commit if isinstance(commit, asyncio.Future) else asyncio.ensure_future(commit)
+        self.seconds, self.deadline = seconds, deadline
+        return running
 
-    def _end_late(self) -> None:
+    def end_late(self) -> None:
+        """Stop waiting for the commit, because its time is over. It may still be committed."""
         self.late = True
         self.cancel()
 
@@ -119,12 +121,15 @@ class Group:
         """The combined changes: for each key, the last value that a request of this group gives it."""
         return [Change(key, value) for key, value in self.values.items()]
 
-    def take(self, pending: PendingRequest, accepted: Accepted, encoded: dict[str, bytes | None]) -> None:
-        """Add an accepted request to the group, which raises the revision by one."""
+    def take(self, pending: PendingRequest, accepted: Accepted, encoded: dict[str, bytes | None], size: int) -> None:
+        """Add an accepted request to the group, which raises the revision by one. ``encoded`` has ``size`` bytes."""
         self.revision += 1
         self.members.append(Member(pending, accepted, self.revision))
-        self.values.update(encoded)
-        self.size += _size(encoded)
+        if self.values:
+            self.values.update(encoded)
+        else:
+            self.values = encoded
+        self.size += size
 
 
 def build(
@@ -146,42 +151,47 @@ def build(
     (monotonic seconds), stay in ``queue``; at least one request is decided.
     """
     no_ops: list[NoOpRequest] = []
+    members = group.members
     end = clock() + WORK_SECONDS
-    while queue and len(group.members) + len(no_ops) < limits.requests:
-        if (group.members or no_ops) and clock() >= end:
+    while queue:
+        if (members or no_ops) and (len(members) + len(no_ops) >= limits.requests or clock() >= end):
             break
         pending = queue.popleft()
-        if pending.done.done():
+        if pending.end is not None:
             continue  # the request was withdrawn at its deadline
         decision = decide(view, pending.request, context_at(group.revision + 1))
         if not isinstance(decision, Accepted) or not decision.changes:
             no_ops.append(NoOpRequest(pending, decision, decision.depends))
             continue
-        encoded = {key: None if record is None else encode(key, record) for key, record in decision.changes.items()}
-        if too_large := _oversized(encoded, limits):
+        encoded: dict[str, bytes | None] = {}
+        size = largest = 0
+        for key, record in decision.changes.items():
+            encoded[key] = value = None if record is None else encode(key, record)
+            if value is not None:
+                large = len(value)
+                size += large
+                if large > largest:
+                    largest = large
+            size += len(key)
+        if largest > limits.value_bytes and (too_large := _oversized(encoded, limits)):
             no_ops.append(NoOpRequest(pending, too_large, decision.depends))
             continue
-        growth = size_limit.growth(view, encoded)
-        if full := size_limit.refusal(pending.request, growth, group.growth):
-            no_ops.append(NoOpRequest(pending, full, decision.depends))
-            continue
-        if group.members and group.size + _size(encoded) > limits.bytes:
+        growth = 0
+        if size_limit.most is not None:
+            growth = size_limit.growth(view, encoded)
+            if full := size_limit.refusal(pending.request, growth, group.growth):
+                no_ops.append(NoOpRequest(pending, full, decision.depends))
+                continue
+        if members and group.size + size > limits.bytes:
             queue.appendleft(pending)  # the group has no room for this request, which begins the next group
             break
         pending.queued = False  # the request may be written from now on, so it must not be withdrawn at its deadline
-        group.take(pending, decision, encoded)
+        group.take(pending, decision, encoded, size)
         group.growth += growth
         view.stage(decision.changes, group.number)
         if decision.inventory is not None:
             break  # the answer shows the state right after this request, so no later request may join the group
     return no_ops
-
-
-def _size(encoded: dict[str, bytes | None]) -> int:
-    size = 0
-    for key, value in encoded.items():
-        size += len(key) + len(value or b"")
-    return size
 
 
 def _oversized(encoded: dict[str, bytes | None], limits: GroupLimits) -> Refused | None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextvars import Context
 from typing import Final
 
 from msgspec.structs import replace
 
 from milepost.wire import Code
 from milepost_backends.contract import Done, PointerStore
+from milepost_server.basics.alarm import Alarm
 from milepost_server.basics.problems import problem
 from milepost_server.journal.admission import Admission
 from milepost_server.journal.commit.batching import AdaptiveBatching
@@ -33,9 +35,10 @@ class Pipeline:
     """The groups in flight, in the order of their commits, and the requests that wait for these groups.
 
     ``wake`` is an event that is set when the pipeline has work to do, ``progress`` one that is set after each piece of
-    work. ``fault`` is an unexpected error, which ends the leadership. ``committed`` counts the groups that were
-    committed. ``refusals`` counts the groups that the pointer store has refused since the last commit, by errors that
-    are not conflicts. ``clock`` gives monotonic seconds. A commit may take at most ``seconds``.
+    work. ``resting`` is whether `Journal.run` waits for ``wake``, so that a request that comes in may be sent without
+    it, in its ``context``. ``fault`` is an unexpected error, which ends the leadership. ``committed`` counts the groups
+    that were committed. ``refusals`` counts the groups that the pointer store has refused since the last commit, by
+    errors that are not conflicts. ``clock`` gives monotonic seconds. A commit may take at most ``seconds``.
     """
 
     def __init__(
@@ -52,6 +55,8 @@ class Pipeline:
         self.flight: list[Group] = []
         self.wake = asyncio.Event()
         self.progress = asyncio.Event()
+        self.resting = False
+        self.context: Context | None = None
         self.fault: BaseException | None = None
         self.committed = 0
         self.refusals = 0
@@ -63,7 +68,9 @@ class Pipeline:
         self._decide = decide
         self._clock = clock
         self._seconds = seconds
-        self._batching = AdaptiveBatching(self.wake.set)
+        self._batching = AdaptiveBatching(self.wake.set, clock)
+        self._alarm = Alarm(clock, self._end_late)
+        self._launches = False
         self._waiting: list[NoOpRequest] = []
         self._committed: list[Group] = []
         self._groups = 0
@@ -81,9 +88,27 @@ class Pipeline:
         return bool(self._committed)
 
     def arrived(self) -> None:
-        """Note that a request was admitted."""
+        """Note that a request was admitted. If a group may be sent, it is sent once the event loop has run what is
+        ready now, so that the requests that come in together are in one group.
+        """
         self._batching.arrived()
-        if self.may_launch():
+        if self.resting and not self._launches and self.may_launch():
+            self._launches = True
+            asyncio.get_running_loop().call_soon(self._launch_at_rest, context=self.context)
+
+    def _launch_at_rest(self) -> None:
+        """Send a group without waking `Journal.run`, which costs as much as building the group. If more is to be done,
+        wake it.
+        """
+        self._launches = False
+        if not self.resting or self.wake.is_set():
+            return
+        try:
+            if self.may_launch():
+                self.launch()
+        except Exception as fault:  # noqa: BLE001 - `Journal.run` raises it
+            self.fault = fault
+        if self.fault is not None or self.may_launch():
             self.wake.set()
 
     def hurry(self) -> None:
@@ -123,7 +148,8 @@ class Pipeline:
 
         If requests stay in the queue, the caller calls this method again, after other tasks of the event loop have run.
         """
-        self._end_delay()
+        if self._has_delayed or self._delay is not None:
+            self._end_delay()
         last = self.flight[-1] if self.flight else None
         memory = self._memory
         head = replace(last.head, revision=last.revision, digest=last.digest) if last else memory.head
@@ -149,15 +175,24 @@ class Pipeline:
             self._batching.launched()
             self.flight.append(group)
             commit = self._store.commit(group.head, group.changes, group.revision, group.digest)
-            group.begin(commit, self._seconds).add_done_callback(lambda _: self._ended(group))
-        self.progress.set()
+            deadline = self._clock() + self._seconds
+            group.begin(commit, self._seconds, deadline).add_done_callback(lambda _: self._ended(group))
+            self._alarm.set(deadline)
+        else:
+            self.progress.set()
+
+    def _end_late(self, now: float) -> float | None:
+        """Stop waiting for the commits whose time is over, and return when that of the next one is."""
+        running = [group for group in self.flight if group.running is not None and not group.running.done()]
+        for group in running:
+            if group.deadline <= now:
+                group.end_late()
+        return min((group.deadline for group in running if group.deadline > now), default=None)
 
     def _ended(self, group: Group) -> None:
-        if group.timer is not None:
-            group.timer.cancel()
         if (fault := group.fault) is not None:
             self.fault = fault
-        while self.flight and isinstance(self.flight[0].outcome, Done):
+        while self.flight and type(self.flight[0].outcome) is Done:
             try:
                 self._note_committed(self.flight.pop(0))
             except Exception as fault:
@@ -194,10 +229,11 @@ class Pipeline:
         committed, self._committed = self._committed, []
         for group in committed:
             self._serve(group)
-            ready = [entry for entry in self._waiting if entry.depends <= group.number]
-            self._waiting = [entry for entry in self._waiting if entry.depends > group.number]
-            for entry in ready:
-                self._answer(entry)
+            if self._waiting:
+                ready = [entry for entry in self._waiting if entry.depends <= group.number]
+                self._waiting = [entry for entry in self._waiting if entry.depends > group.number]
+                for entry in ready:
+                    self._answer(entry)
         self.progress.set()
 
     def _serve(self, group: Group) -> None:
@@ -256,7 +292,9 @@ class Pipeline:
         Requests that were committed are answered. Requests in flight end with outcome unknown, or as not applied if the
         pointer store refused them. The others go back to the queue.
         """
+        self.resting = False
         self._batching.give_up()
+        self._alarm.end()
         self._end_delay()
         self.acknowledge()
         error = without_resolving(self.flight)

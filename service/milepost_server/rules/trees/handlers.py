@@ -6,8 +6,8 @@ that the entry was renamed from; the other requests change nothing when they are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -56,23 +56,14 @@ def change_path(view: View, request: TreeRequest, context: DecisionContext) -> D
     record = view.tree(store.name)
     if type(record) is Corrupt:
         return Refused(Code.CORRUPT, f"the record of the tree of {store.name!r} is damaged: {record.reason}")
-    for path in (request.path, request.target) if isinstance(request, RenamePath) else (request.path,):
+    for path in (request.path, request.target) if type(request) is RenamePath else (request.path,):
         if snapshot_of(path) is not None:
             return Refused(Code.FORBIDDEN, f"{_named(path)} cannot be written: {SNAPSHOTS} is read-only")
     handler = _TreeHandler(view, store, record or Tree(store.name), context)
     try:
-        match request:
-            case PutFile():
-                return handler.put(request)
-            case MakeDirectory():
-                return handler.make_directory(request)
-            case RenamePath():
-                return handler.rename(request)
-            case DeletePath():
-                return handler.delete(request)
+        return _ACTS[type(request)](handler, request)
     except TooManyTombstones as error:
         return handler.too_many_tombstones(request, error.tombstones)
-    raise TypeError(f"no rule for {type(request).__name__}")
 
 
 class _TreeHandler:
@@ -286,9 +277,12 @@ def _named(path: str) -> str:
     return repr(path or "/")
 
 
-HANDLERS: Final[Handlers] = {
-    PutFile: change_path,
-    MakeDirectory: change_path,
-    RenamePath: change_path,
-    DeletePath: change_path,
+_ACTS: Final[Mapping[type[TreeRequest], Callable[[_TreeHandler, Any], Decision]]] = {
+    PutFile: _TreeHandler.put,
+    MakeDirectory: _TreeHandler.make_directory,
+    RenamePath: _TreeHandler.rename,
+    DeletePath: _TreeHandler.delete,
 }
+
+
+HANDLERS: Final[Handlers] = dict.fromkeys(_ACTS, change_path)

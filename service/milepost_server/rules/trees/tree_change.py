@@ -79,7 +79,7 @@ class TreeChange:
             if record.entries or is_kept(self._view, self.tree, path):
                 asked = path == request.path
                 changes[key] = replays.remember(record, request, self._context, answer) if asked else record
-            elif self._view.get(key) is not None:
+            elif self._replaced[path] is not None:
                 changes[key] = None
         if self.tree is not self._unchanged:
             changes[tree_key(self._store.name)] = self.tree
@@ -106,7 +106,8 @@ class TreeChange:
             if record is not None:
                 self.tree = replace(self.tree, unsure=self._context.revision)
             return TreePath(path, begun)
-        record = rolled_back(record, self.tree)
+        if self.tree.rollbacks:
+            record = rolled_back(record, self.tree)
         last = record.newest
         if last is None:
             return replace(record, entries=(*record.entries, *begun))
@@ -115,10 +116,11 @@ class TreeChange:
         # same one
         if shared and last.has_own_blob:
             before = tuple(replace(each, shared=True) if each.blob == last.blob else each for each in before)
-        deleted_revision = deleted_at(path, last, self._store, self.tree) or self._context.revision
-        if not is_temporary_file(path, last) and is_shown(path, last, deleted_revision, self.tree.kept):
-            ended = replace(last, deleted_revision=deleted_revision, shared=last.shared or shared)
-            return replace(record, entries=(*before, ended, *begun))
+        if not is_temporary_file(path, last):
+            deleted_revision = deleted_at(path, last, self._store, self.tree) or self._context.revision
+            if is_shown(path, last, deleted_revision, self.tree.kept):
+                ended = replace(last, deleted_revision=deleted_revision, shared=last.shared or shared)
+                return replace(record, entries=(*before, ended, *begun))
         return replace(record, entries=(*before, *begun))
 
     def _take_snapshot(self, directory: str, batch: int, taken: str) -> None:
@@ -153,7 +155,7 @@ def is_kept(view: View, tree: Tree, path: str) -> bool:
     """Return whether a path needs a record although it has no entries: without the record, a manifest, or the one that
     is being made, would show old entries of the path again.
     """
-    return tree.compacting > 0 or view.compacted(tree.name, path) is not None
+    return tree.compacting > 0 or (bool(tree.manifests) and view.compacted(tree.name, path) is not None)
 
 
 def unnamed(
@@ -173,7 +175,7 @@ def unnamed(
     shared: dict[str, bool] = {}
     blobs_before: dict[str, dict[str, bool]] = {}
     for path, old in replaced.items():
-        if type(old) is TreePath and (blobs := old.whole_blobs):
+        if type(old) is TreePath and old.blobs and (blobs := old.whole_blobs):
             blobs_before[path] = blobs
             shared |= blobs
     if not shared or view.damaged_path(store) is not None:

@@ -137,7 +137,7 @@ async def test_who_has_been_committed_is_answered_while_others_still_come(tmp_pa
             nonlocal number
             number += 1
             pending = journal.submit(EndSession(Attempt(f"s{number}")), toil.now + 600.0)
-            pending.done.add_done_callback(lambda _: None if over.is_set() else more())
+            pending.then += (lambda _: None if over.is_set() else more(),)
 
         for _ in range(20):
             more()
