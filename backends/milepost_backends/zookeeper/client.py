@@ -7,10 +7,13 @@ tests/backends/zookeeper/test_client.py fails if a release of kazoo changes them
 from __future__ import annotations
 
 import logging
+import math
 import socket
 import ssl
 import time
 from collections.abc import Callable
+from queue import SimpleQueue
+from select import POLLIN, POLLOUT, poll
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -24,6 +27,8 @@ from milepost_backends.contract import Misconfigured, StorageUnavailable
 from milepost_backends.zookeeper.address import Tls, ZooKeeperAddress
 from milepost_backends.zookeeper.errors import register_error_codes
 
+log = logging.getLogger("milepost.zookeeper")
+
 _RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_jitter": 0.2, "max_delay": 1.0}
 
 _CONNECT_SECONDS = 5.0
@@ -32,11 +37,33 @@ another server.
 """
 
 
+class _Completions(SimpleQueue[Any]):
+    """The queue of kazoo's calls that complete an answer, which are made at once, in the thread that received it.
+
+    kazoo makes them in a thread of their own, since they may wait; those of Milepost only wake the event loop. What is
+    no call stays in the queue: it ends that thread.
+    """
+
+    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        """Make a call; an exception of it must not end the connection, and is logged, as kazoo does it."""
+        if not callable(item):
+            super().put(item, block, timeout)
+            return
+        try:
+            item()
+        except Exception:
+            log.exception("a call that completes an answer of ZooKeeper failed by a bug; the connection goes on")
+
+    def task_done(self) -> None:
+        """Do nothing: nobody waits until the queue is empty."""
+
+
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
     """Makes threads and sockets for kazoo's client: its sockets have a time limit and Milepost's TLS settings."""
 
     def __init__(self, connect_seconds: float, context: ssl.SSLContext | None) -> None:
         super().__init__()
+        self.completion_queue = _Completions()
         self.connect_seconds = connect_seconds
         self._context = context
 
@@ -56,17 +83,22 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
             connection.close()
             raise
 
-    def select(self, readers: Any, writers: Any, others: Any, timeout: float | None = None) -> Any:
+    def select(self, readers: Any, writers: Any, _others: Any, timeout: float | None = None) -> Any:
         """Wait for sockets as ``select`` does, but count a TLS socket as ready if it has decrypted bytes that were not
         read yet.
 
-        The system does not know of such bytes, and would wait for more.
+        The system does not know of such bytes, and would wait for more. kazoo asks five times for each answer, and
+        would make a new object of epoll each time.
         """
         buffered = [reader for reader in readers if isinstance(reader, ssl.SSLSocket) and reader.pending()]
-        if not buffered:
-            return super().select(readers, writers, others, timeout)
-        ready, writable, rest = super().select(readers, writers, others, 0)
-        return [*ready, *(reader for reader in buffered if reader not in ready)], writable, rest
+        poller = poll()
+        for reader in readers:
+            poller.register(reader, POLLIN)
+        for writer in writers:
+            poller.register(writer, POLLOUT)
+        ready = dict(poller.poll(0 if buffered else None if timeout is None else math.ceil(timeout * 1000)))
+        readable = [reader for reader in readers if reader.fileno() in ready or reader in buffered]
+        return readable, [writer for writer in writers if writer.fileno() in ready], []
 
 
 class _Sender(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types

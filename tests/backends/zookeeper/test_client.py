@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,31 @@ async def test_so_many_answers_at_once_take_few_wake_ups(zookeeper_address: ZooK
         await asyncio.gather(*futures)
         count += len(futures)
     assert connection._bridge.wake_ups - before < count
+    await connection.close()
+
+
+async def test_a_call_that_fails_at_an_answer_leaves_the_connection(
+    zookeeper_address: ZooKeeperAddress, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The call is made in the thread that receives all answers."""
+    connection = ZooKeeperConnection(zookeeper_address, "test", 60.0)
+    await connection.open()
+    threads: list[str] = []
+
+    def fail(_promise: object) -> None:
+        threads.append(threading.current_thread().name)
+        raise ZeroDivisionError
+
+    def act(client: ZooKeeperClient) -> object:
+        promise = client.exists_async("/")
+        promise.rawlink(fail)
+        return promise
+
+    for _ in range(3):
+        assert (await connection.submit(act)).ephemeralOwner == 0
+    assert len(threads) == caplog.text.count("failed by a bug; the connection goes on") == 3
+    assert ["zk_loop" in name for name in threads] == [True] * 3
+    assert connection.lost_sessions == 0
     await connection.close()
 
 
