@@ -85,9 +85,11 @@ def of_calls(given: argparse.Namespace) -> Iterator[Row]:
     """Tell what calls of handles cost; `benchmarks.rest` compares them with one another."""
     given.keys = False
     with tempfile.TemporaryDirectory() as directory, served(Path(directory), given) as server:
-        service = Service(server.url, keyed=False, state=instructions.STATE)
-        service.set_up("calls", max(given.clients))
+        calls, locks = Service(server.url, keyed=False, state=instructions.STATE), Service(server.url, keyed=False)
+        calls.set_up("calls", max(given.clients))
+        locks.set_up("locks", max(given.clients))
         for name in _CALLS:
+            service = locks if name == "lock" else calls
             clients = [rest.WORKLOADS[name](service, number) for number in range(max(given.clients))]
             yield (
                 f"{name}, {max(given.clients)} connections",

@@ -23,7 +23,7 @@ from testbed.server import ServerProcess
 
 REQUESTS = 300
 STATE = b"x" * 1024
-"""The bytes of each state of a handle."""
+"""The bytes of each state of a handle, but of those that are only locked."""
 
 _FILE, _REQUESTS_OF_A_FILE = "file", 10
 _CALLS = ("record", "state", "lock", "add", "replace")
@@ -52,24 +52,26 @@ def counted(
     with ServerProcess(directory, wrapper=(*wrapper, "--")) as server:
         server.start(deadline=_START_SECONDS)
         tree, calls = Tree.led(server.url, "instructions"), Service(server.url, keyed=False, state=STATE)
+        locks = Service(server.url, keyed=False)
         calls.set_up("calls", 1)
+        locks.set_up("locks", 1)
         idle, seconds = _counted(server, directory, lambda: time.sleep(_IDLE_SECONDS))
         idle /= seconds
 
-        for name, (client, fewer) in _clients(tree, calls).items():
+        for name, (client, fewer) in _clients(tree, calls, locks).items():
             if kinds is None or name in kinds:
                 sent = _instructions(server, directory, client, requests - fewer, idle)
                 yield name, sent * (_REQUESTS_OF_A_FILE if name == _FILE else 1)
         server.stop(deadline=_START_SECONDS)
 
 
-def _clients(tree: Tree, calls: Service) -> dict[str, tuple[Callable[[], Next], int]]:
+def _clients(tree: Tree, calls: Service, locks: Service) -> dict[str, tuple[Callable[[], Next], int]]:
     """Return by kind of request what makes a client that sends it, and how many requests fewer it sends: a kind takes
     the files that the one before left, and the last answer of a connection leaves none.
     """
     of_files = {name: partial(_of_tree, step, tree) for name, step in STEPS.items()}
     whole = {_FILE: partial(_of_tree, _whole_files, tree)}
-    of_calls = {name: partial(WORKLOADS[name], calls, 0) for name in _CALLS}
+    of_calls = {name: partial(WORKLOADS[name], locks if name == "lock" else calls, 0) for name in _CALLS}
     fewer = {name: 2 * place for place, name in enumerate(STEPS)}
     return {name: (client, fewer.get(name, 0)) for name, client in {**of_files, **whole, **of_calls}.items()}
 

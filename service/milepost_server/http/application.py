@@ -31,8 +31,8 @@ from milepost_server.http.replies import (
 )
 from milepost_server.http.requests import Context, Fields, HttpRequest
 from milepost_server.http.routing import Routes, allowed
+from milepost_server.http.short_ways import ShortWays
 from milepost_server.http.webhdfs.errors import remote_exception
-from milepost_server.http.webhdfs.short_way import ShortWay
 
 log = logging.getLogger("milepost.http")
 
@@ -57,7 +57,7 @@ class Application:
         self._context = context
         self._routes = routes
         self._gate = Gate(context)
-        self._short_way = ShortWay(context)
+        self._short_way = ShortWays(context)
 
     @property
     def idle_seconds(self) -> float:
@@ -70,7 +70,7 @@ class Application:
         return self._context.connections
 
     @property
-    def short_way(self) -> ShortWay:
+    def short_way(self) -> ShortWays:
         """What answers some requests in front of the parser."""
         return self._short_way
 

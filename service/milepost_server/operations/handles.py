@@ -58,6 +58,12 @@ def existing(view: Lookup, store: str, name: str) -> Handle:
     return handle
 
 
+def record_in(view: Lookup, store: str, name: str) -> Answer:
+    """Return the answer that shows the record of a handle. Raises ``not-exist`` and ``corrupt`` problems."""
+    handle = existing(view, store, name)
+    return Answer(handle_body(view, store_in(view, store), handle), handle.version)
+
+
 class HandleOperations:
     """The operations on handles that neither send nor receive the bytes of a state."""
 
@@ -69,9 +75,7 @@ class HandleOperations:
     def get(self, store: str, name: str) -> Reply:
         """Return the record of a handle without taking a lock. This also serves as ``exists`` of Flink's contract."""
         reading = self._journal.read()
-        handle = existing(reading.view, store, name)
-        body = handle_body(reading.view, store_in(reading.view, store), handle)
-        return Reply(Answer(body, handle.version), reading.revision, reading.term)
+        return Reply(record_in(reading.view, store, name), reading.revision, reading.term)
 
     async def list_page(self, store: str, after: str, limit: int) -> Page:
         """Return a page of at most ``limit`` handles, whose names come after ``after``: Flink's ``getAllHandles``.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from milepost_server.memory.lookup import Lookup
@@ -12,6 +13,11 @@ from milepost_server.rules.locks import holders
 
 def handle_body(view: Lookup, store: Store, handle: Handle) -> dict[str, Any]:
     """Return a handle's record as JSON, in the form of the HTTP interface."""
+    return held_body(handle, holders(view, store, handle))
+
+
+def held_body(handle: Handle, held: Sequence[str]) -> dict[str, Any]:
+    """Return a handle's record as JSON; ``held`` has the sessions that hold the handle, sorted."""
     return {
         "name": handle.name,
         "version": handle.version,
@@ -20,7 +26,7 @@ def handle_body(view: Lookup, store: Store, handle: Handle) -> dict[str, Any]:
         "created": handle.created,
         "updated": handle.updated,
         "labels": handle.labels,
-        "locks": list(holders(view, store, handle)),
+        "locks": list(held),
         "epoch": handle.epoch,
         "removing": handle.removing,
     }

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from milepost_server.http.access.tokens import Principal, Tokens
-from milepost_server.http.webhdfs.short_way import Answered, Missing, ShortWay
+from milepost_server.http.connection.short_exchange import Answered, Missing
+from milepost_server.http.short_ways import ShortWays
 from tests.support.servers.replicas import PROMPT
 from tests.wire.support import raw
 from tests.wire.support.api import Api
@@ -100,12 +101,12 @@ def served(directory: Path, tokens: Changing | None, headers: dict[str, str], st
     assert tree.delete("checkpoint/state/0/1/1.delta").status_code == 200
     (stored,) = (each for each in directory.rglob("doors/*") if each.is_file())
     clients = Clients(place, tree, bytes.fromhex(stored.read_text()[:64]))
-    answer = ShortWay.answer
+    answer = ShortWays.answer
 
-    def noted(self: ShortWay, data: bytes, common: Any) -> Answered:
+    def noted(self: ShortWays, data: bytes, common: Any) -> Answered:
         found = answer(self, data, common)
         clients.went.append(found is not None and not isinstance(found, Missing))
         return found
 
-    patched.setattr(ShortWay, "answer", noted)
+    patched.setattr(ShortWays, "answer", noted)
     return clients

@@ -47,7 +47,8 @@ class KnownHead:
     ``digest`` is that of the bearer token, None without a token. ``host_is_known`` is whether the server answers to the
     header Host if there are no tokens. ``length`` is the number of bytes of the body, None if they come in chunks.
     ``epochs`` has the jobs and the epochs that the names of fields carry. ``is_usual`` is whether a write with these
-    fields is one like any other: no further field changes what it means.
+    fields is one like any other: no further field changes what it means. ``names`` are the names of all fields, and
+    ``repeats`` is whether one appears twice; ``accept`` and ``content_type`` are empty without that field.
     """
 
     digest: bytes | None
@@ -55,6 +56,10 @@ class KnownHead:
     length: int | None
     epochs: tuple[tuple[str, str], ...]
     is_usual: bool
+    names: frozenset[bytes]
+    repeats: bool
+    accept: str
+    content_type: str
 
 
 class KnownHeads:
@@ -105,6 +110,10 @@ class KnownHeads:
             reader.length,
             tuple(epoch for _, epoch in said if epoch is not None),
             all(name in _USUAL or epoch is not None for name, epoch in said),
+            frozenset(name for name, _ in said),
+            len({name for name, _ in said}) < len(said),
+            fields.get("accept"),
+            fields.get("content-type"),
         )
 
     def _knows(self, host: str | None) -> bool:

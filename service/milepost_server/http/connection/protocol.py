@@ -23,10 +23,9 @@ from milepost_server.http.connection.closing import LingeringTransport, notice_d
 from milepost_server.http.connection.exchange import Exchange, note_certificate, whole
 from milepost_server.http.connection.heads import Framing, RequestLines
 from milepost_server.http.connection.scopes import connection_of, scope_of
-from milepost_server.http.connection.short_exchange import ShortExchange
+from milepost_server.http.connection.short_exchange import Missing, ShortExchange
 from milepost_server.http.connection.slow_peers import SlowPeerGuard
 from milepost_server.http.requests import Fields
-from milepost_server.http.webhdfs.short_way import Missing
 
 MOST_HEAD_BYTES: Final = 64 * 1024
 """The most bytes in the head of a request. Also the most bytes of chunk sizes, chunk extensions and trailers between

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from enum import Enum
 from typing import Any, NamedTuple
 
 from milepost.errors import Problem
@@ -17,6 +18,19 @@ class Finished(NamedTuple):
 
     answer: bytes
     stays_open: bool
+
+
+class Missing(Enum):
+    """What a request on the short way still waits for."""
+
+    BODY = "the bytes of its body, which Java and Python send behind the head, in a packet of their own"
+
+
+Answered = bytes | Coroutine[Any, Any, Finished] | Missing | None
+"""An answer, or one that needs a commit; None if the request must be read as every other request is."""
+
+Common = Sequence[tuple[bytes, bytes]]
+"""The header fields that each answer of the server begins with."""
 
 
 class ShortExchange:

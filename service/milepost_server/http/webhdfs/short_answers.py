@@ -12,7 +12,7 @@ from starlette.responses import Response
 from milepost.errors import Problem
 from milepost.wire import Code
 from milepost_server.http.connection.exchange import head
-from milepost_server.http.connection.short_exchange import Finished
+from milepost_server.http.connection.short_exchange import Common, Finished
 from milepost_server.http.replies import (
     cancelled_problem,
     common_fields,
@@ -41,9 +41,6 @@ _LINES: Final = {
     307: b"307 Temporary Redirect",
     404: b"404 Not Found",
 }
-
-Common = Sequence[tuple[bytes, bytes]]
-"""The header fields that each answer of the server begins with."""
 
 
 class Asked(NamedTuple):

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Coroutine
-from enum import Enum
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -22,13 +21,13 @@ from milepost_server.http.access.job_tokens import Job
 from milepost_server.http.access.permission import may_look, may_write
 from milepost_server.http.access.tokens import Principal
 from milepost_server.http.connection.known_heads import KnownHead, KnownHeads
-from milepost_server.http.connection.short_exchange import Finished
+from milepost_server.http.connection.short_exchange import Answered, Common, Missing
 from milepost_server.http.requests import MOST_REMEMBERED_BYTES, Context
 from milepost_server.http.webhdfs.datanode.peer import PROOF, Publish, checked
 from milepost_server.http.webhdfs.looks import look_of
 from milepost_server.http.webhdfs.parameters import epoch_in, in_tree, place_of
 from milepost_server.http.webhdfs.quick_writes import QuickWrites
-from milepost_server.http.webhdfs.short_answers import Asked, Common, ShortAnswers
+from milepost_server.http.webhdfs.short_answers import Asked, ShortAnswers
 from milepost_server.operations.trees import At
 
 log = logging.getLogger("milepost.http")
@@ -52,16 +51,7 @@ _MESSAGE: Final = re.compile(
 """The head of a message by which a data node asks to publish a file; see `Exchanges`."""
 
 
-class Missing(Enum):
-    """What a request on the short way still waits for."""
-
-    BODY = "the bytes of a file, which Java sends behind the head, in a packet of their own"
-
-
 _ANYBODY: Final = (None, "")
-
-Answered = bytes | Coroutine[Any, Any, Finished] | Missing | None
-"""An answer, or one that needs a commit; None if the request must be read as every other request is."""
 
 
 Way = Callable[[bytes, int, Common, float], Answered]

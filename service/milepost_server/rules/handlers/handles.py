@@ -7,6 +7,7 @@ takes them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple, Unpack
 
 from msgspec.structs import replace
@@ -26,7 +27,7 @@ from milepost_server.model.requests.handles import (
     Replace,
 )
 from milepost_server.rules import guards, history, locks, replays
-from milepost_server.rules.answers import handle_body
+from milepost_server.rules.answers import held_body
 from milepost_server.rules.decisions import (
     Accepted,
     Answer,
@@ -61,12 +62,13 @@ class Added(NamedTuple):
 
 
 class Replaced(NamedTuple):
-    """The result of a replace: the record of the ``handle`` with its new state, the blob that had the old state, and
-    the ``changes`` to other records that the commit must make. The blob is the empty string if the record had the old
-    state.
+    """The result of a replace: the record of the ``handle`` with its new state, the sessions that hold it, the blob
+    that had the old state, and the ``changes`` to other records that the commit must make. The blob is the empty string
+    if the record had the old state.
     """
 
     handle: Handle
+    held: tuple[str, ...]
     old_blob: str
     changes: Changes
 
@@ -91,7 +93,8 @@ def add(view: View, request: Add, context: DecisionContext) -> Decision:
     added = added_handle(view, store, request, context)
     if not isinstance(added, Added):
         return added
-    return _changed(view, store, added.handle, request, context, orphans=added.orphans, changes=added.changes)
+    held = (request.session,)
+    return _changed(added.handle, held, request, context, orphans=added.orphans, changes=added.changes)
 
 
 def added_handle(view: View, store: Store, request: Add, context: DecisionContext) -> Added | Refused | Blocked:
@@ -141,7 +144,7 @@ def replace_state(view: View, request: Replace, context: DecisionContext) -> Dec
         entered = history.act(view, request, request.act.kind, context, epoch=request.epoch or 0, **request.act.about)
         changes = {**changes, **entered}
     discards = (replaced.old_blob,)
-    return _changed(view, store, replaced.handle, request, context, discards=discards, changes=changes)
+    return _changed(replaced.handle, replaced.held, request, context, discards=discards, changes=changes)
 
 
 def replaced_handle(view: View, store: Store, request: Replace, context: DecisionContext) -> Replaced | Refused:
@@ -154,7 +157,8 @@ def replaced_handle(view: View, store: Store, request: Replace, context: Decisio
         return found
     if mismatch := guards.version_matches(found, request.version):
         return mismatch
-    if session.id not in locks.holders(view, store, found):
+    held = locks.holders(view, store, found)
+    if session.id not in held:
         return Refused(Code.NOT_LOCKED, f"session {session.id!r} holds no lock on {request.name!r}")
     source = source_of(view, store, request, context)
     if isinstance(source, Refused):
@@ -172,7 +176,7 @@ def replaced_handle(view: View, store: Store, request: Replace, context: Decisio
         locks=locks.living(view, found.locks),
         freed=locks.living(view, found.freed),
     )
-    return Replaced(handle, found.blob, source.changes)
+    return Replaced(handle, held, found.blob, source.changes)
 
 
 def lock(view: View, request: LockHandle, context: DecisionContext) -> Decision:
@@ -182,15 +186,16 @@ def lock(view: View, request: LockHandle, context: DecisionContext) -> Decision:
     found = _existing(view, store, request)
     if isinstance(found, Refused):
         return found
-    if session.id in locks.holders(view, store, found):
-        return Accepted(Answer(handle_body(view, store, found), found.version))
+    held = locks.holders(view, store, found)
+    if session.id in held:
+        return Accepted(Answer(held_body(found, held), found.version))
     handle = replace(
         found,
         locks=locks.taken(view, found, session, context.revision),
         freed=locks.living(view, found.freed),
         changed=context.revision,
     )
-    return _changed(view, store, handle, request, context)
+    return _changed(handle, sorted((*held, session.id)), request, context)
 
 
 def release(view: View, request: ReleaseHandle, context: DecisionContext) -> Decision:
@@ -321,17 +326,16 @@ def _existing(view: View, store: Store, request: HandleRequest) -> Handle | Refu
 
 
 def _changed(
-    view: View,
-    store: Store,
     handle: Handle,
+    held: Sequence[str],
     request: HandleRequest,
     context: DecisionContext,
     **beside: Unpack[replays.Beside],
 ) -> Accepted:
-    """Accept a request that changes a handle, and return the changed handle as the answer. ``beside`` has the other
-    members of the decision, such as blobs to delete.
+    """Accept a request that changes a handle, and return the changed handle as the answer. ``held`` has the sessions
+    that hold it then, sorted; ``beside`` has the other members of the decision, such as blobs to delete.
     """
-    answer = Answer(handle_body(view, store, handle), handle.version, created=isinstance(request, Add))
+    answer = Answer(held_body(handle, held), handle.version, created=isinstance(request, Add))
     return replays.accepted(handle, request, context, answer, **beside)
 
 

@@ -18,7 +18,7 @@ from milepost_server.http.access.tokens import Tokens
 from milepost_server.http.application import Application
 from milepost_server.http.connection.connections import Connections
 from milepost_server.http.requests import Fields
-from milepost_server.http.webhdfs.short_way import ShortWay
+from milepost_server.http.short_ways import ShortWays
 from milepost_server.model.records import handle_key
 from milepost_server.model.requests.base import Attempt
 from milepost_server.replica.replica import Replica
@@ -201,7 +201,7 @@ class _Current(Application):
         return self._kept
 
     @property
-    def short_way(self) -> ShortWay:
+    def short_way(self) -> ShortWays:
         return self._now().short_way
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
