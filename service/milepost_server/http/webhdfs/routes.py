@@ -108,6 +108,9 @@ server. Java obeys the second header only if the first is present.
 PLAIN_QUERY: Final = re.compile(rb"[A-Za-z0-9._-]+=[A-Za-z0-9._-]*(?:&[A-Za-z0-9._-]+=[A-Za-z0-9._-]*)*")
 """A query that is the same if it is decoded and encoded again."""
 
+_UNQUOTED: Final = re.compile(r"[A-Za-z0-9._~/-]*")
+"""A path that is the same in an address, as most are."""
+
 CLOSING: Final = {"Connection": "close"}
 """The header by which a data node makes the client close its connection."""
 
@@ -353,7 +356,8 @@ async def _create(request: HttpRequest, place: At | Above) -> Response:
 
 def put_at(at: At) -> str:
     """Return the address of a file that was put, as WebHDFS tells it."""
-    return f"webhdfs://milepost/{JOBS}/{at.store}/{quote(at.path)}"
+    path = at.path if _UNQUOTED.fullmatch(at.path) else quote(at.path)
+    return f"webhdfs://milepost/{JOBS}/{at.store}/{path}"
 
 
 async def _make_directory(request: HttpRequest, place: At | Above) -> Response:
