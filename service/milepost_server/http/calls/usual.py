@@ -38,10 +38,6 @@ _CHANGING: Final = re.compile(
     rb"|content-digest): ([\x21-\x7e]{1,128})(?=\r\n)"
 )
 """The fields that differ from call to call."""
-_USUAL: Final = frozenset(
-    {b"accept", b"accept-encoding", b"authorization", b"connection", b"content-type", b"host", b"user-agent"}
-)
-"""The other fields of a usual call. Any other field may change what the call means."""
 _NUMBER: Final = re.compile(r"[0-9]{1,18}\Z")
 _METHODS: Final = (b"GET", b"HEAD", b"POST", b"PUT", b"DELETE")
 
@@ -118,22 +114,22 @@ class UsualCalls:
             raise Unusual
         method, path, store, name, below, query = line.groups(b"")
         heads, fields = self._heads.get(method), data[line.end() : end + len(_END)]
-        if heads is None or not _has_plain_lines(fields):
+        if heads is None:
             raise Unusual
+        given: dict[bytes, str] = {}
         parts = _CHANGING.split(fields)
-        given = {key.lower(): value.decode("ascii") for key, value in zip(parts[1::3], parts[2::3], strict=True)}
-        known = heads.get(b"".join(parts[::3])[2:])
-        if (
-            known is None
-            or known.length != 0
-            or known.repeats
-            or not known.names <= _USUAL
-            or 3 * len(given) + 1 != len(parts)
-        ):
+        if len(parts) > 1:
+            if not _has_plain_lines(fields):
+                raise Unusual
+            for place in range(1, len(parts), 3):
+                given[parts[place].lower()] = parts[place + 1].decode("ascii")
+            fields = b"".join(parts[::3])
+        known = heads.get(fields[2:])
+        if known is None or known.length != 0 or not known.is_plain or 3 * len(given) + 1 != len(parts):
             raise Unusual
         body, announced = data[end + len(_END) :], given.get(b"content-length", "0")
         length = 0 if announced == "0" else _number(announced)
-        if len(body) not in (0, length):
+        if body and len(body) != length:
             raise Unusual
         return Call(
             method + below + query,

@@ -37,6 +37,11 @@ _USUAL: Final = frozenset(
     }
 )
 """The fields that do not change how a file is written, apart from those that are read here."""
+PLAIN: Final = frozenset(
+    {b"accept", b"accept-encoding", b"authorization", b"connection", b"content-type", b"host", b"user-agent"}
+)
+"""The fields that clients of every kind send. Any other field may change what a request means."""
+
 _KEEPING: Final = ("", "keep-alive")
 
 
@@ -47,8 +52,8 @@ class KnownHead:
     ``digest`` is that of the bearer token, None without a token. ``host_is_known`` is whether the server answers to the
     header Host if there are no tokens. ``length`` is the number of bytes of the body, None if they come in chunks.
     ``epochs`` has the jobs and the epochs that the names of fields carry. ``is_usual`` is whether a write with these
-    fields is one like any other: no further field changes what it means. ``names`` are the names of all fields, and
-    ``repeats`` is whether one appears twice; ``accept`` and ``content_type`` are empty without that field.
+    fields is one like any other: no further field changes what it means. ``is_plain`` is whether the fields are some of
+    `PLAIN`, none of them twice; ``accept`` and ``content_type`` are empty without that field.
     """
 
     digest: bytes | None
@@ -56,8 +61,7 @@ class KnownHead:
     length: int | None
     epochs: tuple[tuple[str, str], ...]
     is_usual: bool
-    names: frozenset[bytes]
-    repeats: bool
+    is_plain: bool
     accept: str
     content_type: str
 
@@ -110,8 +114,7 @@ class KnownHeads:
             reader.length,
             tuple(epoch for _, epoch in said if epoch is not None),
             all(name in _USUAL or epoch is not None for name, epoch in said),
-            frozenset(name for name, _ in said),
-            len({name for name, _ in said}) < len(said),
+            len(PLAIN.intersection(name for name, _ in said)) == len(said),
             fields.get("accept"),
             fields.get("content-type"),
         )
