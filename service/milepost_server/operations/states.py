@@ -99,12 +99,12 @@ class StateOperations:
 
         return await self._with_state(caller, store, state, request)
 
-    async def _with_state(self, caller: Caller, store: str, state: State, request_of: RequestOf) -> Reply:
+    def _with_state(self, caller: Caller, store: str, state: State, request_of: RequestOf) -> Awaitable[Reply]:
         if isinstance(state, Reference):
-            return await self._uploads.add_or_replace(
+            return self._uploads.add_or_replace(
                 caller, store, state, lambda announced, upload: request_of(announced, None, upload)
             )
-        return await self.put_and_submit(caller, store, state, request_of)
+        return self.put_and_submit(caller, store, state, request_of)
 
     async def put_and_submit(self, caller: Caller, store: str, incoming: Incoming, request_of: RequestOf) -> Reply:
         """Put the bytes, then make the handle point to them. ``request_of`` makes the request that does this from the
@@ -113,23 +113,24 @@ class StateOperations:
         If the request is certain never to be applied, its blob is deleted at once. A state of fewer than
         ``inline_below`` bytes goes into the record, and has no blob.
         """
+
+        async def attempt(may_submit: MaySubmit) -> Reply:
+            begun = await begin(incoming, self._inline_below, self._max_state_bytes)
+            if begun.data is None:
+                return await self._put_blob(store, begun.rest, request_of, may_submit)
+            few = BlobRef("", len(begun.data), begun.sha256)
+            return await self._submitter.perform(request_of(few, begun.data, None), may_submit)
+
+        return await self._submitter.deduplicated(caller, store, attempt)
+
+    async def _put_blob(self, store: str, rest: Incoming, request_of: RequestOf, may_submit: MaySubmit) -> Reply:
         journal = self._journal
         if not journal.lease_holds():
             raise problem(Code.NO_LEADER, "this replica does not lead")
         generation = journal.generation
         key = blob_key(journal.deployment, store, journal.term)
-
-        async def attempt(may_submit: MaySubmit) -> Reply:
-            begun = await begin(incoming, self._inline_below, self._max_state_bytes)
-            if begun.data is not None:
-                few = BlobRef("", len(begun.data), begun.sha256)
-                return reply_of(
-                    await self._submitter.submit_and_wait(request_of(few, begun.data, None), None, may_submit)
-                )
-            blob = await take_in(self._blobs, key, begun.rest, self._max_state_bytes)
-            return await self._move_pointer(request_of(blob, None, None), blob, generation, may_submit)
-
-        return await self._submitter.deduplicated(caller, store, attempt)
+        blob = await take_in(self._blobs, key, rest, self._max_state_bytes)
+        return await self._move_pointer(request_of(blob, None, None), blob, generation, may_submit)
 
     async def _move_pointer(self, request: Request, blob: BlobRef, generation: int, may_submit: MaySubmit) -> Reply:
         served: Served | None = None
