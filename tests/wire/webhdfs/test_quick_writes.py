@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from hashlib import sha256
 from itertools import count
 from typing import Any
@@ -18,8 +19,10 @@ from msgspec.structs import replace
 
 from milepost.operations.replicas import PUBLISH_FILE
 from milepost_server.http.connection import protocol
+from milepost_server.http.connection.slow_peers import SlowPeerGuard
 from milepost_server.http.webhdfs.datanode.exchanges import post_message
 from milepost_server.http.webhdfs.datanode.peer import Publish, signed
+from milepost_server.http.webhdfs.short_answers import ShortAnswers
 from tests.wire.support import raw
 from tests.wire.support.api import Api, until
 from tests.wire.webhdfs.hadoop import Tree
@@ -281,6 +284,7 @@ def test_what_another_replica_has_received_is_published_on_the_short_way(
     ):
         assert pair(clients, publishing(clients, change), names)[:2] == (status, False)
     assert pair(clients, publishing(clients, attempt="one"), names)[:2] == (422, False)
+    assert pair(clients, publishing(clients, data=b"x" * 60_000), names)[:2] == (413, False)
 
 
 def test_the_bytes_may_come_behind_the_head(
@@ -312,3 +316,61 @@ def test_a_client_that_ends_its_side_behind_the_head_gets_an_answer(
         connection.shutdown(socket.SHUT_WR)
         answer = raw.answer(connection, "PUT")
     assert (answer.status_code, "inside the body" in answer.text) == (403, True)
+
+
+def test_a_head_that_waits_for_its_bytes_is_not_idle(
+    clients: Clients, names: Iterator[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time within which the next request must begin does not end while its body is due."""
+    monkeypatch.setattr(protocol, "_HALF_SECONDS", raw.DEADLINE_SECONDS)
+    due: list[float | None] = []
+    rest = SlowPeerGuard.rest
+
+    def noted(self: SlowPeerGuard) -> None:
+        rest(self)
+        due.append(self._due)
+
+    monkeypatch.setattr(SlowPeerGuard, "rest", noted)
+    request = putting(chunks=True)(clients.tree, next(names))
+    end = request.index(b"\r\n\r\n") + 4
+    with raw.connected(str(clients.served.http.base_url)) as connection:
+        connection.sendall(raw.head("GET", "/livez"))
+        assert raw.answer(connection).status_code == 200
+        clients.went.clear()
+        due.clear()
+        connection.sendall(request[:end])
+        until(lambda: bool(clients.went), "the head came")
+        assert clients.served.http.get("/livez").status_code == 200
+        assert due[0] is None
+        connection.sendall(request[end:])
+        assert raw.answer(connection, "PUT").status_code == 201
+
+
+def test_an_answer_that_cannot_be_made_is_a_fault_of_the_server(
+    clients: Clients, names: Iterator[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    first, second = (renaming()(clients.tree, next(names)) for _ in range(2))
+    monkeypatch.setattr(ShortAnswers, "made", fail)
+    (status, _, told, behind) = clients.sent(first)
+    assert (status, "see the service's log" in told, behind) == (403, True, 200)
+    assert "failed unexpectedly and is answered as 500" in caplog.text
+    monkeypatch.setattr(ShortAnswers, "_of", fail)
+    with raw.connected(str(clients.served.http.base_url)) as connection, suppress(ConnectionResetError):
+        connection.sendall(second)
+        assert connection.recv(1) == b""
+    assert "so the connection of its client is closed" in caplog.text
+
+
+def test_the_same_is_said_of_what_is_no_http_behind_a_short_request(clients: Clients, names: Iterator[str]) -> None:
+    def told(*before: bytes) -> tuple[int, str]:
+        with raw.connected(str(clients.served.http.base_url)) as connection:
+            connection.sendall(before[0] + creating()(clients.tree, next(names)))
+            assert raw.answer(connection, "PUT").status_code == 307
+            connection.sendall(b"\r\n" * 35_000)
+            answer = raw.answer(connection)
+            return answer.status_code, answer.text
+
+    assert told(b"") == told(b"\r\n")

@@ -209,6 +209,7 @@ class Connections:
         self._ahead = ahead
         self._open: set[Peer] = set()
         self._spare: dict[Peer, None] = {}
+        self._heads = 0
         self._unsent: dict[Peer, int] = {}
         self._all_unsent = 0
 
@@ -238,7 +239,7 @@ class Connections:
             yield body
 
     def _make_room(self) -> bool:
-        while len(self._open) + len(self.bodies) > self._most:
+        while len(self._open) + len(self.bodies) + self._heads > self._most:
             if self._spare:
                 oldest = next(iter(self._spare))
                 self.closed(oldest)
@@ -246,6 +247,20 @@ class Connections:
             elif not self.bodies.cut_one():
                 return False
         return True
+
+    def hold_head(self) -> bool:
+        """Count a head that waits for its body without the parser, like a body; return False if there is no room, so
+        that it must not wait.
+        """
+        incomplete = len(self.bodies) + self._heads
+        if incomplete >= self._most_bodies or len(self._open) + incomplete >= self._most:
+            return False
+        self._heads += 1
+        return True
+
+    def release_head(self) -> None:
+        """Stop counting a head that waited for its body."""
+        self._heads -= 1
 
     def closed(self, peer: Peer) -> None:
         """Stop counting a connection, because it was closed."""

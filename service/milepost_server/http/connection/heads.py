@@ -19,7 +19,7 @@ _MOST_TARGET_BYTES: Final = 65_535
 _NOT_ASCII: Final = re.compile(rb"[\x80-\xff]")
 _SIZE: Final = re.compile(rb"0*([0-9A-Fa-f]+)")
 _EMPTY_LINE: Final = b"\r\n\r\n"
-_KEPT_BYTES: Final = 256
+KEPT_BYTES: Final = 256
 """The most bytes of a request line that are kept for the answer to invalid input, enough to tell WebHDFS from the
 API.
 """
@@ -86,7 +86,7 @@ class RequestLines:
         end = data.find(b"\n", first) + 1
         part, line = data[start : end or len(data)], data[first : end or len(data)]
         if line:
-            self.newest = ((self.newest if self._begun else b"") + line)[:_KEPT_BYTES]
+            self.newest = ((self.newest if self._begun else b"") + line)[:KEPT_BYTES]
             self._begun = True
         if end:
             self._fields_follow()
@@ -122,7 +122,7 @@ class RequestLines:
         while at < len(data):
             end = data.find(b"\n", at) + 1
             if not end or self._size:
-                self._size = (self._size + data[at : end or len(data)]).lstrip(b"0")[:_KEPT_BYTES]
+                self._size = (self._size + data[at : end or len(data)]).lstrip(b"0")[:KEPT_BYTES]
                 if not end:
                     return len(data)
             found = _SIZE.match(self._size or data, 0 if self._size else at)

@@ -21,7 +21,7 @@ from milepost_server.basics.problems import problem
 from milepost_server.http.application import Application
 from milepost_server.http.connection.closing import LingeringTransport, notice_dead_peers
 from milepost_server.http.connection.exchange import Exchange, note_certificate, whole
-from milepost_server.http.connection.heads import Framing, RequestLines
+from milepost_server.http.connection.heads import KEPT_BYTES, Framing, RequestLines
 from milepost_server.http.connection.scopes import connection_of, scope_of
 from milepost_server.http.connection.short_exchange import Missing, ShortExchange
 from milepost_server.http.connection.slow_peers import SlowPeerGuard
@@ -211,11 +211,13 @@ class HttpProtocol(asyncio.Protocol):
         ``may_wait``, a head may wait here for its body.
         """
         answer = self.application.short_way.answer(data, self._server.default_headers)
-        if answer is None or (answer is Missing.BODY and not may_wait):
-            return False
         connections = self.application.connections
+        if answer is None or (isinstance(answer, Missing) and not (may_wait and connections.hold_head())):
+            return False
         connections.busy(self)
+        self._lines.newest = data[:KEPT_BYTES]
         if isinstance(answer, Missing):
+            self._guard.rest()
             self._half, self._half_timer = data, self._loop.call_later(_HALF_SECONDS, self._parse_half)
             return True
         self._is_new, self._since_progress = False, 0
@@ -236,6 +238,7 @@ class HttpProtocol(asyncio.Protocol):
         if self._half_timer is not None:
             self._half_timer.cancel()
             self._half_timer = None
+            self.application.connections.release_head()
         return half
 
     def _parse_half(self) -> None:

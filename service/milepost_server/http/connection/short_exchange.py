@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Coroutine, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
 from milepost.errors import Problem
 from milepost_server.http.connection.closing import LingeringTransport
+
+log = logging.getLogger("milepost.http")
 
 _END = b"\r\n\r\n"
 _CLOSES = b"\r\nconnection: close" + _END
@@ -62,10 +65,17 @@ class ShortExchange:
         self._is_lost = True
 
     async def answer(self, finishing: Coroutine[Any, Any, Finished]) -> None:
-        """Send the answer that a coroutine makes, unless the connection is lost meanwhile. The coroutine raises no
-        exception.
+        """Send the answer that a coroutine makes, unless the connection is lost meanwhile.
+
+        The coroutine answers problems and exceptions itself. If even that fails, the connection is closed, so that the
+        client does not wait for ever.
         """
-        answer, stays_open = await finishing
+        try:
+            answer, stays_open = await finishing
+        except Exception:
+            log.exception("an answer could not be made, so the connection of its client is closed")
+            self._line.abort()
+            return
         if self._is_lost:
             return
         if stays_open and not self.keep_alive:

@@ -107,8 +107,13 @@ class _EncryptedTransport(asyncio.Transport):
         if self._ended or self._transport.is_closing():
             return
         left = memoryview(data)
-        while left:
-            left = left[self._tls.write(left) :]
+        try:
+            while left:
+                left = left[self._tls.write(left) :]
+        except ssl.SSLError:
+            # the peer ended TCP without the closing alert of TLS: it is gone, and nothing can be encrypted for it
+            self.abort()
+            return
         self._send()
 
     def _send(self) -> None:

@@ -85,6 +85,10 @@ class ShortAnswers:
         refuse = problem_response if asked.by_replica else remote_exception
         try:
             status, body, location = await write()
+            if status == 201 and not self._journal.lease_holds():
+                # a data node makes the client close its connection; see `routes`
+                return self._of(asked, Response(b"", 201, {"Location": location.decode("latin-1"), **CLOSING}))
+            return Finished(self.made(asked, status, body, location), True)
         except Problem as error:
             lost = asked.lost is not None and error.code is Code.FENCED
             response = refuse(of_lost_header(error, asked.lost) if lost and asked.lost else error)
@@ -96,10 +100,6 @@ class ShortAnswers:
         except Exception:
             log.exception("%s %s failed unexpectedly and is answered as 500", asked.method, asked.path)
             return self._of(asked, refuse(internal_problem()))
-        if status == 201 and not self._journal.lease_holds():
-            # a data node makes the client close its connection; see `routes`
-            return self._of(asked, Response(b"", 201, {"Location": location.decode("latin-1"), **CLOSING}))
-        return Finished(self.made(asked, status, body, location), True)
 
     def _of(
         self, asked: Asked, response: Response, kept: Sequence[tuple[bytes, bytes]] = (), request_id: str = ""

@@ -20,13 +20,14 @@ from milepost.operations.replicas import PUBLISH_FILE
 from milepost_server.http.access.job_tokens import Job
 from milepost_server.http.access.permission import may_look, may_write
 from milepost_server.http.access.tokens import Principal
+from milepost_server.http.bodies import MOST_JSON_BYTES
 from milepost_server.http.connection.known_heads import KnownHead, KnownHeads
 from milepost_server.http.connection.short_exchange import Answered, Common, Missing
 from milepost_server.http.requests import MOST_REMEMBERED_BYTES, Context
 from milepost_server.http.webhdfs.datanode.peer import PROOF, Publish, checked
 from milepost_server.http.webhdfs.looks import look_of
 from milepost_server.http.webhdfs.parameters import epoch_in, in_tree, place_of
-from milepost_server.http.webhdfs.quick_writes import QuickWrites
+from milepost_server.http.webhdfs.quick_writes import QuickWrites, Upload
 from milepost_server.http.webhdfs.short_answers import Asked, ShortAnswers
 from milepost_server.operations.trees import At
 
@@ -51,6 +52,7 @@ _MESSAGE: Final = re.compile(
 """The head of a message by which a data node asks to publish a file; see `Exchanges`."""
 
 
+_MOST_HALVES: Final = 256
 _ANYBODY: Final = (None, "")
 
 
@@ -67,6 +69,7 @@ class ShortWay:
         self._gets, self._puts = (KnownHeads(context.hosts, method) for method in ("GET", "PUT"))
         self._writes = QuickWrites(context)
         self._answers = ShortAnswers(context)
+        self._halves: dict[bytes, Upload] = {}
         ways = (self._look, self._write, self._publish)
         self._ways: dict[bytes, Way] = dict(zip(_BEGINNINGS, ways, strict=True))
 
@@ -126,9 +129,13 @@ class ShortWay:
             return None
         asked = Asked("PUT", f"/webhdfs/v1/{path}", caller, began, common, at if epoch is None else None)
         if token is not None:
-            upload = self._writes.upload(at, epoch, query, token.decode("ascii"))
+            upload = self._halves.pop(token, None)
+            if upload is None or (upload.at, upload.token.epoch) != (at, epoch):
+                upload = self._writes.upload(at, epoch, query, token.decode("ascii"))
             content = None if upload is None else _content(data, end, head.length)
             if upload is None or not isinstance(content, bytes):
+                if upload is not None and content is Missing.BODY:
+                    self._remember(token, upload)
                 return content
             putting = partial(self._writes.put, upload, content)
             return self._answers.finished(asked, putting) if self._writes.takes(content) else None
@@ -140,10 +147,17 @@ class ShortWay:
         location = self._writes.create(at, epoch, target[1], query)
         return None if location is None else self._answers.made(asked, 307, b"", location)
 
+    def _remember(self, token: bytes, upload: Upload) -> None:
+        """Remember a token that was verified with the head of a request, until the body comes."""
+        self._halves[token] = upload
+        if len(self._halves) > _MOST_HALVES:
+            del self._halves[next(iter(self._halves))]
+
     def _publish(self, data: bytes, end: int, common: Common, began: float) -> Answered:
         head, key = _MESSAGE.fullmatch(data, 0, end), self._context.data_nodes.key
         body = data[end:]
-        if head is None or int(head[1]) != len(body) or not key.is_known or self._journal.state_if_leading() is None:
+        is_whole = head is not None and int(head[1]) == len(body) <= MOST_JSON_BYTES
+        if head is None or not is_whole or not key.is_known or self._journal.state_if_leading() is None:
             return None
         checked(body, head[2].decode("ascii"), key.known)
         try:

@@ -39,6 +39,22 @@ def given_up(peers: list[Peer]) -> list[int]:
     return [number for number, peer in enumerate(peers) if peer.given_up]
 
 
+def test_a_head_that_waits_for_its_body_counts_as_one() -> None:
+    connections, peers = Connections(most=6), [Peer() for _ in range(6)]
+    for peer in peers[:3]:
+        assert connections.opened(peer)
+        connections.busy(peer)
+    assert [connections.hold_head() for _ in range(3)] == [True, True, False], "a third may be bodies"
+    assert connections.opened(peers[3])
+    connections.busy(peers[3])
+    assert not connections.opened(peers[4]), "four connections and two bodies are all there is room for"
+    connections.closed(peers[4])
+    connections.release_head()
+    assert connections.opened(peers[5])
+    assert not connections.hold_head(), "there are five connections and one body"
+    assert given_up(peers) == []
+
+
 def test_the_longest_idle_makes_room_and_no_running_request_does() -> None:
     connections, peers = Connections(most=3), [Peer() for _ in range(6)]
     for peer in peers[:3]:
