@@ -214,6 +214,10 @@ class Connections:
         self._all_unsent = 0
 
     @property
+    def _incomplete(self) -> int:
+        return len(self.bodies) + self._heads
+
+    @property
     def most_streams(self) -> int:
         """The most connections on which a stream of events may last."""
         return max(1, self._most // _STREAMS_PART)
@@ -232,14 +236,14 @@ class Connections:
         problem if there is no room.
         """
         with self.bodies.begun() as body:
-            while len(self.bodies) > self._most_bodies and self.bodies.cut_one():
+            while self._incomplete > self._most_bodies and self.bodies.cut_one():
                 pass
-            if len(self.bodies) > self._most_bodies or not self._make_room():
+            if self._incomplete > self._most_bodies or not self._make_room():
                 raise problem(Code.TOO_MANY_REQUESTS, "too many bodies are coming in at the same time")
             yield body
 
     def _make_room(self) -> bool:
-        while len(self._open) + len(self.bodies) + self._heads > self._most:
+        while len(self._open) + self._incomplete > self._most:
             if self._spare:
                 oldest = next(iter(self._spare))
                 self.closed(oldest)
@@ -252,8 +256,7 @@ class Connections:
         """Count a head that waits for its body without the parser, like a body; return False if there is no room, so
         that it must not wait.
         """
-        incomplete = len(self.bodies) + self._heads
-        if incomplete >= self._most_bodies or len(self._open) + incomplete >= self._most:
+        if self._incomplete >= self._most_bodies or len(self._open) + self._incomplete >= self._most:
             return False
         self._heads += 1
         return True

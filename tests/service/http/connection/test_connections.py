@@ -45,6 +45,8 @@ def test_a_head_that_waits_for_its_body_counts_as_one() -> None:
         assert connections.opened(peer)
         connections.busy(peer)
     assert [connections.hold_head() for _ in range(3)] == [True, True, False], "a third may be bodies"
+    with pytest.raises(Unavailable), connections.body():
+        pass
     assert connections.opened(peers[3])
     connections.busy(peers[3])
     assert not connections.opened(peers[4]), "four connections and two bodies are all there is room for"
