@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
@@ -45,20 +43,23 @@ class Worker:
             loop, future, call, arguments = job
             if future.cancelled():
                 continue
+            result: Any = None
+            failure: BaseException | None = None
             try:
-                ended = partial(_succeed, future, call(*arguments))
+                result = call(*arguments)
             except BaseException as error:  # noqa: BLE001 - the exception is raised from the future, as with any executor
-                ended = partial(_fail, future, error)
-            with suppress(RuntimeError):  # the event loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(ended)
-            del job, future, call, arguments, ended
+                failure = error
+            try:  # noqa: SIM105 - `suppress` takes as long as the rest of this loop
+                loop.call_soon_threadsafe(_end, future, result, failure)
+            except RuntimeError:
+                pass  # the event loop is closed: nobody waits any more
+            del job, future, call, arguments, result, failure
 
 
-def _succeed(future: asyncio.Future[T], result: T) -> None:
-    if not future.done():
+def _end(future: asyncio.Future[T], result: T, failure: BaseException | None) -> None:
+    if future.done():
+        return
+    if failure is None:
         future.set_result(result)
-
-
-def _fail(future: asyncio.Future[T], error: BaseException) -> None:
-    if not future.done():
-        future.set_exception(error)
+    else:
+        future.set_exception(failure)

@@ -68,6 +68,11 @@ class Reserve:
         """Return whether the file of the reserve existed when `keep` or `give_up` last ended."""
         return self._held
 
+    @property
+    def settled(self) -> bool:
+        """Return whether the file of the reserve existed then, and no attempt to take room has failed before."""
+        return self._held and self._denied is None
+
     def missing(self) -> str | None:
         """Return in words why writes that add data are refused; None while there is room. Cheap."""
         if self._held:

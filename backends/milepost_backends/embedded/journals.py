@@ -48,11 +48,13 @@ _BATCH_ROWS = 1000
 _BATCH_BYTES = 1024 * 1024
 _LOG_BYTES = 64 * 1024
 _CHANGE_BYTES = 16 * 1024
+# Values are bound as a bytearray: sqlite3 looks for an adapter of bytes, which takes longer than binding them.
 _UPSERT = (
     "INSERT INTO record (journal, key, value) VALUES (?, ?, ?)"
     " ON CONFLICT (journal, key) DO UPDATE SET value = excluded.value"
 )
 _DELETE = "DELETE FROM record WHERE journal = ? AND key = ?"
+_MOVE = "UPDATE OR REPLACE record SET key = ?, value = ? WHERE journal = ? AND key = ?"
 # The + keeps SQLite from using the index: the records are read in the order of the rows, so the file is read once. The
 # casts return a damaged row of any type or encoding as well, so that the caller finds its checksum wrong.
 _BATCH = "SELECT id, CAST(key AS BLOB), CAST(value AS BLOB) FROM record WHERE id > ? AND +journal = ? ORDER BY id"
@@ -201,12 +203,14 @@ class SqliteJournals:
             execute("BEGIN IMMEDIATE")
             if not self._moves.move(cursor, head, after):
                 return CommitRefused(Refusal.HEAD_MOVED, moved(head, stored_head(connection, journal)))
-            for key, value in changes:
-                if value is not None:
-                    # sqlite3 looks for an adapter of bytes, at the price of writing them, and for none of a bytearray
-                    execute(_UPSERT, (journal, key, bytearray(value)))
-                else:
-                    execute(_DELETE, (journal, key))
+            if len(changes) == 2 and (changes[0].value is None) is not (changes[1].value is None):
+                _replace(cursor, journal, *changes)
+            else:
+                for key, value in changes:
+                    if value is not None:
+                        execute(_UPSERT, (journal, key, bytearray(value)))
+                    else:
+                        execute(_DELETE, (journal, key))
             committing = True
             execute("COMMIT")
             self._cursor = cursor
@@ -277,6 +281,17 @@ class SqliteJournals:
                 connection.execute("ROLLBACK")
             except sqlite3.Error:
                 self.close()
+
+
+def _replace(cursor: sqlite3.Cursor, journal: str, one: Change, other: Change) -> None:
+    """Delete the record of one of the two changes, and write that of the other, as a rename of a file does. Usually
+    one statement does both: it gives the row of the deleted record to the written one.
+    """
+    gone, (key, value) = (one, other) if one.value is None else (other, one)
+    assert value is not None
+    cursor.execute(_MOVE, (key, content := bytearray(value), journal, gone.key))
+    if cursor.rowcount != 1:  # there was none to delete
+        cursor.execute(_UPSERT, (journal, key, content))
 
 
 def _bytes_of_log(changes: Sequence[Change]) -> int:

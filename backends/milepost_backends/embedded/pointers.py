@@ -49,6 +49,8 @@ class EmbeddedPointers:
         If an attempt to reserve room has failed, each call may also start another attempt, in the worker thread.
         """
         reserve = self._journals.reserve
+        if reserve.settled:
+            return None
         why = reserve.missing()
         idle = self._trying is None or self._trying.done()
         if self._worker is not None and idle and reserve.may_be_tried():

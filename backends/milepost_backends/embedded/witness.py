@@ -54,7 +54,7 @@ class FileWitness:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._at = os.fspath(path)
+        self._at = os.fsencode(path)
         self._slots: dict[str, int] = {}
         self._names: dict[str, str] = {}
 

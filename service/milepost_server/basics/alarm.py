@@ -15,20 +15,20 @@ class Alarm:
     seconds.
 
     A time is not taken back: if the wait for it ended earlier, ``ring`` finds nothing to do. It returns the earliest
-    time that is still of use, None if there is none.
+    time that is still of use, None if there is none. The alarm is set to ``at``, infinity if it is not.
     """
 
     def __init__(self, clock: Callable[[], float], ring: Callable[[float], float | None]) -> None:
         self._clock = clock
         self._ring = ring
-        self._at = math.inf
+        self.at = math.inf
         self._timer: asyncio.TimerHandle | None = None
 
     def set(self, at: float) -> None:
         """Ring at the time ``at``, and perhaps before it too."""
-        if at < self._at:
+        if at < self.at:
             self.end()
-            self._at = at
+            self.at = at
             delay = max(0.0, at - self._clock())
             self._timer = asyncio.get_running_loop().call_later(delay, self._rings)
 
@@ -36,10 +36,10 @@ class Alarm:
         """Forget the set times."""
         if self._timer is not None:
             self._timer.cancel()
-        self._at, self._timer = math.inf, None
+        self.at, self._timer = math.inf, None
 
     def _rings(self) -> None:
-        self._at, self._timer = math.inf, None
+        self.at, self._timer = math.inf, None
         following = self._ring(self._clock())
         if following is not None:
             self.set(following)

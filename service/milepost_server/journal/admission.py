@@ -66,7 +66,8 @@ class Admission:
         if pending.end is None:
             pending.waiter = asyncio.get_running_loop().create_future()
             self._waiting[pending] = None
-            self._alarm.set(pending.deadline)
+            if pending.deadline < self._alarm.at:
+                self._alarm.set(pending.deadline)
             try:
                 await pending.waiter
             finally:
@@ -76,7 +77,8 @@ class Admission:
                 pending.abandoned = True
                 raise problem(Code.OUTCOME_UNKNOWN, "the storage has not confirmed the write before the deadline")
             pending.fail(self._withdrawn())
-        return pending.result()
+        end = pending.end
+        return end if type(end) is Served else pending.result()
 
     def _wake_late(self, now: float) -> float | None:
         """Wake the callers whose deadline has come, and return the earliest deadline of the others."""

@@ -32,6 +32,7 @@ from milepost_server.basics.problems import problem
 from milepost_server.journal.pending import PendingRequest, Served
 from milepost_server.model.requests.base import KeyScope, Request
 from milepost_server.model.requests.trees import PutFile
+from milepost_server.model.trees import TreePath
 from milepost_server.rules.decisions import Accepted, Answer
 
 T = TypeVar("T")
@@ -189,7 +190,9 @@ class Attempts:
         # The blob of this request is remembered only with a first answer. A replayed answer may be that of an earlier
         # put with another blob.
         blob = put.blob.key if put is not None and not answer.replayed else None
-        self._applied.put(_name(request), Applied(request.fingerprint(), replace(answer, replayed=True), blob))
+        self._applied.put(
+            _name(request), Applied(_fingerprint(request, decision), replace(answer, replayed=True), blob)
+        )
 
     def applied(self, request: Request) -> Applied | None:
         """Return the write of files that was committed under the key of ``request``; None if none is known."""
@@ -259,6 +262,14 @@ def _name(request: Request) -> KeyScope:
     a write without a session.
     """
     return (request.store or "", "", request.attempt.key or "")
+
+
+def _fingerprint(request: Request, accepted: Accepted) -> str:
+    """Return the fingerprint of a request, which the record that keeps the answer usually has already."""
+    for record in accepted.changes.values():
+        if type(record) is TreePath and record.answered and record.answered[-1].key == request.attempt.key:
+            return record.answered[-1].fingerprint
+    return request.fingerprint()
 
 
 def _end_alike(pending: PendingRequest, end: Served | Exception) -> None:

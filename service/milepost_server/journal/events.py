@@ -96,12 +96,13 @@ class LatestEvents:
         group; ``revision`` is that of the last one.
         """
         self.revision = revision
-        about_more = [each for each in changes if not only_paths(each[1])]  # no event is about a path
-        if not about_more:
-            return
-        committed = CommittedChanges(state)
+        committed: CommittedChanges | None = None
         touched: set[_Log] = set()
-        for at, records in about_more:
+        for at, records in changes:
+            if only_paths(records):
+                continue  # no event is about a path, and none looks one up
+            if committed is None:
+                committed = CommittedChanges(state)
             try:
                 events = committed.events(records, at)
             except TooManyEvents as error:

@@ -362,7 +362,7 @@ class Journal:
             return joined
         if self._closing:
             raise problem(Code.SHUTTING_DOWN, "this replica is shutting down, or gives the lead to another")
-        if not self.leading or generation not in (None, self.generation):
+        if self._lease.leadership is None or generation not in (None, self.generation):
             raise problem(Code.NO_LEADER, "this replica does not lead")
         pending = self._admission.admit(request, deadline, self.first_term)
         self._pipeline.arrived()

@@ -20,7 +20,7 @@ from milepost_server.journal.proof import Proof
 from milepost_server.memory.state import State
 from milepost_server.memory.view import View
 from milepost_server.model.records import ENDED_SESSION_SECONDS, KEPT_KEYS_SECONDS, Corrupt
-from milepost_server.rules.decisions import DecisionContext
+from milepost_server.rules.decisions import Changes, DecisionContext, Inventory
 
 log = logging.getLogger("milepost.journal")
 
@@ -93,7 +93,8 @@ class JournalMemory:
         """
         now, lineage, wall = self._clock(), self.head.lineage, self._wall()
         keys_horizon = self._ages.before(now - KEPT_KEYS_SECONDS)
-        sessions_horizon = self._ages.before(now - ENDED_SESSION_SECONDS)
+        # sessions are kept for longer, so that the second is seldom asked for
+        sessions_horizon = keys_horizon and self._ages.before(now - ENDED_SESSION_SECONDS)
         floor, most, committed = self._epoch_floor, self._most_uploads, self.head.revision
 
         def context(revision: int) -> DecisionContext:
@@ -119,12 +120,17 @@ class JournalMemory:
         """Show the changes of a committed group to readers. For requests in the group whose answer lists a whole store
         (`Inventory`), take a snapshot of the records right after the group.
         """
-        changes = [(member.revision, member.accepted.changes) for member in group.members]
+        changes: list[tuple[int, Changes]] = []
+        inventories: list[Inventory] = []
+        for member in group.members:
+            accepted = member.accepted
+            changes.append((member.revision, accepted.changes))
+            if accepted.inventory is not None:
+                inventories.append(accepted.inventory)
         self.events.commit(self.view.state, changes, group.revision)
         self.view.commit(group.number)
-        for member in group.members:
-            if member.accepted.inventory is not None:
-                member.accepted.inventory.snapshot = self.view.state.snapshot()
+        for inventory in inventories:
+            inventory.snapshot = self.view.state.snapshot()
         self.head = replace(self.head, revision=group.revision, digest=group.digest)
         if self.unwritten:
             self.unwritten.difference_update(group.values)

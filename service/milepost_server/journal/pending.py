@@ -61,7 +61,8 @@ class PendingRequest:
 
     def _end(self, end: Served | Exception) -> None:
         self.end = end
-        self.wake()
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(None)
         for call in self.then:
             call(end)
 

@@ -110,7 +110,9 @@ class StoreIndex:
             self.paths.add(path)
         elif is_ is None:
             self.paths.remove(path)
-        if not (_is_plain(was) and _is_plain(is_)):
+        if (was is not None and (len(was.entries) != 1 or was.entries[0].deleted_revision)) or (
+            is_ is not None and (len(is_.entries) != 1 or is_.entries[0].deleted_revision)
+        ):  # seldom: nearly all paths have one entry, which is not deleted
             were_deleted, are_deleted = _deleted(was), _deleted(is_)
             for deleted in were_deleted - are_deleted:
                 self.deleted.remove(deleted)
@@ -159,11 +161,6 @@ class StoreIndex:
 
 def _born(record: Record | None) -> int | None:
     return record.created_revision if type(record) is Handle and not record.gone else None
-
-
-def _is_plain(record: TreePath | None) -> bool:
-    """Return whether a path has no deleted entry, as nearly all have none."""
-    return record is None or (len(record.entries) == 1 and not record.entries[0].deleted_revision)
 
 
 def _deleted(record: TreePath | None) -> Set[tuple[int, str]]:

@@ -13,7 +13,7 @@ from milepost_server.memory.lock_index import LockIndex
 from milepost_server.memory.lookup import is_pending
 from milepost_server.memory.snapshots import Snapshot
 from milepost_server.memory.tree_index import TreeIndex
-from milepost_server.model.paths import path_keys
+from milepost_server.model.paths import is_path_key, path_keys, store_of_path_key
 from milepost_server.model.records import Corrupt, Handle, Record, Session, Store, Upload, handle_key, store_of
 from milepost_server.model.requests.base import KeyScope
 from milepost_server.model.trees import Tree, TreePath
@@ -74,7 +74,16 @@ class State(TreeIndex):
             if type(record) is not Corrupt and record.answered:
                 for scope in scopes(key, record):
                     self.answers[scope] = key
-        self._index(key, old, record)
+        if is_path_key(key) and type(old) is not Corrupt and type(record) is not Corrupt:
+            self._index_path(self._index_of(store_of_path_key(key)), old, record)
+        else:
+            self._index(key, old, record)
+
+    def _index_of(self, store: str) -> StoreIndex:
+        index: StoreIndex | None = self._store_indexes.get(store)
+        if index is None:
+            index = self._store_indexes[store] = StoreIndex(store)
+        return index
 
     def _index(self, key: str, old: Record | None, new: Record | None) -> None:
         parts = key.split("/")
@@ -88,9 +97,7 @@ class State(TreeIndex):
         if parts[0] != "stores" or len(parts) < 2:
             return
         store = parts[1]
-        index = self._store_indexes.get(store)
-        if index is None:
-            index = self._store_indexes[store] = StoreIndex(store)
+        index = self._index_of(store)
         is_page = len(parts) == 4 and parts[2] == "history"
         if was_damaged is not is_damaged and not is_page:
             self._count_unreadable(index.name, is_damaged - was_damaged)

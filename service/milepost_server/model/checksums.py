@@ -26,7 +26,7 @@ _PREFIX_LENGTH: Final = len(b'{"check":"",') + 2 * _BYTES
 
 def seal(key: str, content: bytes) -> bytes:
     """Return the stored form of a record's JSON: the same object with its checksum as the first member."""
-    return b'{"check":"' + _check(key, content).encode() + b'",' + content[1:]
+    return b"".join((b'{"check":"', _check(key, content).encode(), b'",', content[1:]))
 
 
 def unseal(key: str, value: bytes) -> bytes:
@@ -89,4 +89,6 @@ class Digest(NamedTuple):
 
 
 def _check(key: str, content: bytes) -> str:
-    return hashlib.blake2b(key.encode("utf-8", "backslashreplace") + b"\n" + content, digest_size=_BYTES).hexdigest()
+    hashed = hashlib.blake2b(key.encode("utf-8", "backslashreplace") + b"\n", digest_size=_BYTES)
+    hashed.update(content)
+    return hashed.hexdigest()

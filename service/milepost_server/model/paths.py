@@ -15,6 +15,9 @@ MOST_PARTS: Final = 32
 MOST_BYTES: Final = 1024
 """A path has at most `MOST_PARTS` directories and `MOST_BYTES` bytes, to bound the size of lookups and records."""
 
+_ID_LENGTH: Final = 32
+_FILES_LENGTH: Final = len("/files/") + _ID_LENGTH
+
 _REMEMBERED_KEYS: Final = 4096
 _REMEMBERED_ANCESTORS: Final = 256
 """How many paths this module remembers the keys of, and the ancestors of: the requests about a file name the same few
@@ -46,9 +49,12 @@ def checked_path(path: str) -> str:
         raise ValueError(f"{path!r} has an empty part, or one that is . or ..")
     inside = snapshot_of(path)
     of_tree = path if inside is None else inside[1]
-    size = len(of_tree) if of_tree.isascii() else len(of_tree.encode("utf-8", "surrogateescape"))
+    plain = path.isascii() and path.isprintable()
+    size = len(of_tree) if plain else len(of_tree.encode("utf-8", "surrogateescape"))
     if of_tree.count("/") >= MOST_PARTS or size > MOST_BYTES:
         raise ValueError(f"{path[:80]!r}… is too long: {MOST_PARTS} parts and {MOST_BYTES} bytes are the most")
+    if plain:
+        return path
     if UNSEEN.search(path):
         raise ValueError(f"{path!r} has a control character in it")
     try:
@@ -72,14 +78,20 @@ def path_keys(store: str) -> str:
 
 
 def is_path_key(key: str) -> bool:
-    """Return whether the key is that of the record of a path, in any store."""
-    parts = key.split("/")
-    return len(parts) == 4 and parts[2] == "files"
+    """Return whether the key of a record is that of a path, in any store. The last part of such a key has always the
+    same length, and no part of a key has a slash in it.
+    """
+    return key[-_FILES_LENGTH:-_ID_LENGTH] == "/files/"
 
 
 def path_id(path: str) -> str:
     """Return the last part of the key of a path's record: a hash of the path."""
-    return hashlib.blake2b(path.encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(path.encode(), digest_size=_ID_LENGTH // 2).hexdigest()
+
+
+def store_of_path_key(key: str) -> str:
+    """Return the store in the key of the record of a path."""
+    return key[len("stores/") : -_FILES_LENGTH]
 
 
 def parent_of(path: str) -> str:
@@ -126,10 +138,8 @@ def is_temporary(path: str) -> bool:
 
     Spark's CheckpointFileManager uses names of the form ``.<name>.<uuid>.tmp``, and other programs ``__temp…``.
     """
-    if not (path.endswith(".tmp") or "__temp" in path):
-        return False
-    name = path.rpartition("/")[2]
-    return (name.startswith(".") and name.endswith(".tmp")) or name.startswith("__temp")
+    name = path.rfind("/") + 1
+    return (path.endswith(".tmp") and path.startswith(".", name)) or path.startswith("__temp", name)
 
 
 def commit_of(path: str) -> tuple[str, int] | None:

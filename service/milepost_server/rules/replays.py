@@ -106,7 +106,7 @@ def remember(keeper: Kept, request: Request, context: DecisionContext, answer: A
     key = request.attempt.key
     if key is None:
         return keeper
-    young: list[Answered] = [
+    young = keeper.answered and [
         entry for entry in keeper.answered if entry.revision > context.keys_horizon and not _settled(entry, context)
     ]
     if is_leaders(key):

@@ -63,6 +63,17 @@ async def test_a_closed_store_leaves_the_database_and_what_lies_beside_it(
     assert set(os.listdir(tmp_path)) == {FILE_NAME, WITNESS_NAME, RESERVE_NAME}
 
 
+@pytest.mark.parametrize("before", [{}, {"old": b"1"}, {"new": b"2"}, {"old": b"1", "new": b"2"}], ids=str)
+@pytest.mark.parametrize("changes", [writes(old=None, new=b"3"), writes(new=b"3", old=None)], ids=str)
+async def test_a_record_that_follows_a_deleted_one_may_take_its_row(
+    store: EmbeddedPointers, before: dict[str, bytes], changes: list[Change]
+) -> None:
+    """As each rename of a file does: whatever is there before, only the new record is there after it."""
+    head = await put(store, await store.take_over(ROOT), writes(other=b"0", **before))
+    await put(store, head, changes)
+    assert (await taken_over(store))[1] == {"other": b"0", "new": b"3"}
+
+
 async def test_other_tasks_run_between_the_batches_of_a_load(store: EmbeddedPointers) -> None:
     head = await store.take_over(ROOT)
     count = 20_000

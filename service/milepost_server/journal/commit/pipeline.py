@@ -104,11 +104,11 @@ class Pipeline:
         if not self.resting or self.wake.is_set():
             return
         try:
-            if self.may_launch():
+            if self._admission.queue and len(self.flight) < self._store.limits.in_flight:
                 self.launch()
         except Exception as fault:  # noqa: BLE001 - `Journal.run` raises it
             self.fault = fault
-        if self.fault is not None or self.may_launch():
+        if self.fault is not None or (self._admission.queue and self.may_launch()):
             self.wake.set()
 
     def hurry(self) -> None:
@@ -177,7 +177,8 @@ class Pipeline:
             commit = self._store.commit(group.head, group.changes, group.revision, group.digest)
             deadline = self._clock() + self._seconds
             group.begin(commit, self._seconds, deadline).add_done_callback(lambda _: self._ended(group))
-            self._alarm.set(deadline)
+            if deadline < self._alarm.at:
+                self._alarm.set(deadline)
         else:
             self.progress.set()
 
@@ -190,7 +191,7 @@ class Pipeline:
         return min((group.deadline for group in running if group.deadline > now), default=None)
 
     def _ended(self, group: Group) -> None:
-        if (fault := group.fault) is not None:
+        if group.outcome is None and (fault := group.fault) is not None:
             self.fault = fault
         while self.flight and type(self.flight[0].outcome) is Done:
             try:
@@ -228,17 +229,14 @@ class Pipeline:
         """Answer the requests of groups that have been committed, and the requests that waited for these groups."""
         committed, self._committed = self._committed, []
         for group in committed:
-            self._serve(group)
+            for member in group.members:
+                member.pending.serve(member.accepted, member.revision, self._memory.head.term)
             if self._waiting:
                 ready = [entry for entry in self._waiting if entry.depends <= group.number]
                 self._waiting = [entry for entry in self._waiting if entry.depends > group.number]
                 for entry in ready:
                     self._answer(entry)
         self.progress.set()
-
-    def _serve(self, group: Group) -> None:
-        for member in group.members:
-            member.pending.serve(member.accepted, member.revision, self._memory.head.term)
 
     def _answer(self, entry: NoOpRequest) -> None:
         """Answer a request that changes nothing. Like a read, it is answered only while the lease holds, and only from
@@ -272,7 +270,8 @@ class Pipeline:
         self._batching.give_up()
         for group in verdict.committed:
             self._report(group)
-            self._serve(group)
+            for member in group.members:
+                member.pending.serve(member.accepted, member.revision, self._memory.head.term)
         for pending, error in verdict.given_up:
             if pending.abandoned:
                 self._observer.given_up(pending.request)

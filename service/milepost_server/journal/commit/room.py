@@ -147,8 +147,9 @@ class GrowthCheck:
             if not isinstance(decision, Accepted) or not decision.changes:
                 return decision
             if (why := self._store.full) is None:
-                self._living.clear()
-                self._ended.clear()
+                if self._living or self._ended:
+                    self._living.clear()
+                    self._ended.clear()
                 return decision
             seen = view.fresh()
             if not grows(request) or (isinstance(request, OpenSession) and self._admits(seen, request.session)):

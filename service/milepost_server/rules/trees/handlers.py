@@ -46,6 +46,9 @@ from milepost_server.rules.trees.visibility import (
     visible_below,
 )
 
+_RENAMED: Final = Answer({"renamed": True})
+_NOT_RENAMED: Final = Accepted(Answer({"renamed": False}))
+
 MOST_RENAMED = 256
 """The most paths below a directory that can be renamed, since a rename is one commit."""
 
@@ -149,14 +152,14 @@ class _TreeHandler:
             if type(inner) is Refused:
                 return inner
             there = inner
-        no = Accepted(Answer({"renamed": False}))
+        no = _NOT_RENAMED
         if entry is None:
             if _came_from(there, request):
-                return Accepted(Answer({"renamed": True}))
+                return Accepted(_RENAMED)
             return no if asks else Refused(Code.NOT_EXIST, f"{_named(source)} does not exist")
         if source == target and source:
             there_already = Refused(Code.ALREADY_EXISTS, f"{_named(source)} is the target already")
-            return Accepted(Answer({"renamed": True})) if asks else there_already
+            return Accepted(_RENAMED) if asks else there_already
         if not source or is_below(target, source):
             return no if asks else Refused(Code.INVALID_REQUEST, f"{_named(source)} cannot become {_named(target)}")
         if refused := self._in_the_way(entry, target, there, request.onto):
@@ -173,20 +176,18 @@ class _TreeHandler:
                 if len(moves) > 1 + MOST_RENAMED:
                     detail = f"{_named(request.path)} has more than {MOST_RENAMED} files, too many for one rename"
                     return Refused(Code.NOT_SUPPORTED, detail)
-        for path, _ in moves:
-            try:
-                checked_path(moved(path, request.path, target))
-            except ValueError as error:
-                return Refused(Code.INVALID_NAME, f"{_named(request.path)} cannot be renamed: {error}")
-        for path, old in moves:
-            goes_to = moved(path, request.path, target)
+        try:
+            moving = [(path, old, checked_path(moved(path, request.path, target))) for path, old in moves]
+        except ValueError as error:
+            return Refused(Code.INVALID_NAME, f"{_named(request.path)} cannot be renamed: {error}")
+        for path, old, goes_to in moving:
             shared = old.shared or not is_temporary_file(path, old)
             begun = replace(
                 old, created_revision=self._context.revision, epoch=request.epoch, moved_from=path, shared=shared
             )
             self._change.end(path, shared=shared)
             self._change.begin(goes_to, begun)
-        return self._change.accepted(request, Answer({"renamed": True}))
+        return self._change.accepted(request, _RENAMED)
 
     def _in_the_way(self, entry: Entry, target: str, there: Entry | None, onto: OntoExisting) -> Refused | None:
         """Return the refusal of a rename if something at ``target`` is in its way, or the directory above ``target``

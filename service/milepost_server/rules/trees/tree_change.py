@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from milepost_server.memory.view import View
-from milepost_server.model.paths import commit_of, offsets_of, path_key
+from milepost_server.model.paths import commit_of, is_temporary, offsets_of, path_key
 from milepost_server.model.records import Corrupt, Store, Stored, tree_key
 from milepost_server.model.requests.trees import TreeRequest
 from milepost_server.model.trees import MOST_SNAPSHOTS, Entry, RangeTombstone, Tree, TreePath, TreeSnapshot
@@ -19,7 +19,6 @@ from milepost_server.rules.decisions import Accepted, Answer, DecisionContext
 from milepost_server.rules.trees.visibility import (
     deleted_at,
     is_shown,
-    is_temporary_file,
     record_at,
     rolled_back,
     visible,
@@ -116,7 +115,7 @@ class TreeChange:
         # same one
         if shared and last.has_own_blob:
             before = tuple(replace(each, shared=True) if each.blob == last.blob else each for each in before)
-        if not is_temporary_file(path, last):
+        if last.directory or not is_temporary(path):
             deleted_revision = deleted_at(path, last, self._store, self.tree) or self._context.revision
             if is_shown(path, last, deleted_revision, self.tree.kept):
                 ended = replace(last, deleted_revision=deleted_revision, shared=last.shared or shared)
