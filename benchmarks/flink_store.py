@@ -40,6 +40,7 @@ CALLS: dict[str, tuple[str, str]] = {
     "state": ("getAndLock", "getAndLock"),
     "state and bytes": ("getAndLock, and read the state", "read"),
     "record": ("exists", "exists"),
+    "exists": ("exists", "exists"),
 }
 """By the call of Milepost: what Flink's store does in its place, and the name of that in the Java program."""
 

@@ -91,6 +91,12 @@ def record(service: Service, number: int) -> Next:
     return lambda answer: _after(answer, 200, sent)
 
 
+def exists(service: Service, number: int) -> Next:
+    """Whether a handle exists, and its version."""
+    sent = request("HEAD", service.path(f"h{number}"))
+    return lambda answer: _after(answer, 200, sent)
+
+
 def state(service: Service, number: int) -> Next:
     """The bytes of a handle."""
     sent = request("GET", service.path(f"h{number}", "/state"))
@@ -138,6 +144,7 @@ def replace(service: Service, number: int) -> Next:
 WORKLOADS: dict[str, Callable[[Service, int], Next]] = {
     "livez": livez,
     "record": record,
+    "exists": exists,
     "state": state,
     "lock": lock,
     "add": add,
