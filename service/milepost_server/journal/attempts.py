@@ -165,7 +165,9 @@ class Attempts:
 
         Raises an ``idempotency-mismatch`` problem if the submitted attempt is another request under the same key.
         """
-        first = None if request.attempt.key is None else self._submitted.get(request.scope)
+        if not self._submitted or request.attempt.key is None:
+            return None
+        first = self._submitted.get(request.scope)
         if first is None:
             return None
         if first.request.fingerprint() != request.fingerprint():

@@ -354,5 +354,5 @@ def scopes(key: str, record: Record | None) -> Sequence[KeyScope]:
     """
     if record is None or type(record) is Corrupt or not record.answered:
         return ()
-    store = store_of(key) or ""
+    store = store_of_path_key(key) if type(record) is TreePath else store_of(key) or ""
     return [(store, entry.session, entry.key) for entry in record.answered]

@@ -34,11 +34,12 @@ class AdaptiveBatching:
         self._return_seconds = math.inf
         self._timer: asyncio.TimerHandle | None = None
 
-    def launched(self) -> None:
-        """Note that a group was sent to the pointer store."""
-        self._launched = self._clock()
+    def launched(self) -> float:
+        """Note that a group is sent to the pointer store now, and return this time."""
+        self._launched = now = self._clock()
         if self._timer is not None:
             self._stop()
+        return now
 
     def committed(self, answered: int) -> None:
         """Note that a group has been committed, and that ``answered`` callers are being answered now."""

@@ -172,10 +172,9 @@ class Pipeline:
         if group.members:
             self._groups = group.number
             memory.stage(group)
-            self._batching.launched()
+            deadline = self._batching.launched() + self._seconds
             self.flight.append(group)
             commit = self._store.commit(group.head, group.changes, group.revision, group.digest)
-            deadline = self._clock() + self._seconds
             group.begin(commit, self._seconds, deadline).add_done_callback(lambda _: self._ended(group))
             if deadline < self._alarm.at:
                 self._alarm.set(deadline)

@@ -220,7 +220,7 @@ class _TreeHandler:
                 if not begun.parents or above == begun.directory or is_below(begun.directory, above):
                     return Refused(Code.NOT_EXIST, f"{_named(above)}, the directory for {_named(path)}, does not exist")
                 self._change.begin(above, self._change.entry(epoch=epoch, directory=True))
-            elif isinstance(there, Entry):
+            elif type(there) is Entry:
                 if above == begun.directory and there.created_revision != begun.created_revision:
                     detail = f"{_named(above)} is another one than when the bytes of {_named(path)} began to come"
                     return Refused(Code.NOT_EXIST, detail)
