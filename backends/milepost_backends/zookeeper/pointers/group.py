@@ -11,9 +11,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError, NotEmptyError
+from kazoo.protocol.serialization import Create, Delete, SetData
+from kazoo.protocol.serialization import Transaction as Multi
+from kazoo.security import OPEN_ACL_UNSAFE
 
 from milepost_backends.contract import Change, Commit, CommitRefused, Done, Head, Refusal, Unknown
-from milepost_backends.zookeeper.client import ZooKeeperClient
 from milepost_backends.zookeeper.errors import first_failure, name_of, refusal
 from milepost_backends.zookeeper.pointers.layout import ZnodeLayout, encode_head
 
@@ -22,6 +24,7 @@ MAX_TRANSACTION_BYTES: Final = 900 * 1024
 MiB by default.
 """
 
+_ANY_VERSION: Final = -1
 _OVERHEAD: Final = 64
 """The most bytes of one operation beside its path and value, including the access rights of a creation."""
 
@@ -43,6 +46,11 @@ class Znodes:
         self._there = dict.fromkeys(present, True)
         self._complete = complete
         self._strange = dict(strange)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it is known of each znode whether it exists."""
+        return self._complete
 
     def strange(self, path: str) -> Sequence[str]:
         """Return the znodes that other programs made below the record at ``path``.
@@ -67,8 +75,12 @@ class Znodes:
 
 @dataclass(slots=True)
 class Transaction:
-    """The operations of one transaction on the znodes of a journal, apart from the first one, which moves the head."""
+    """The operations of one transaction on the znodes of a journal, apart from the first one, which moves the head.
 
+    ``head`` is what the transaction leaves in the znode of the head.
+    """
+
+    head: bytes
     created: dict[str, bytes] = field(default_factory=dict)
     set: dict[str, bytes] = field(default_factory=dict)
     deleted: list[str] = field(default_factory=list)
@@ -91,20 +103,18 @@ class Transaction:
         for path in self.deleted:
             znodes.learn(path, there=False)
 
-    def send(self, client: ZooKeeperClient, layout: ZnodeLayout, head: Head, version: int) -> Any:
-        """Send the transaction, on the condition that the znode of the head is at ``version``.
+    def request(self, head: str, version: int, acl: Sequence[Any] | None) -> Any:
+        """Return the request of the transaction, on the condition that the znode of the head, at the path ``head``, is
+        at ``version``. New znodes have the access rights ``acl``, or everybody has all rights on them.
 
-        The transaction sets this znode to ``head``. Return kazoo's promise of the answer.
+        kazoo would build the same request, but normalize each path, which is normal here.
         """
-        request = client.transaction()
-        request.set_data(layout.head(head), encode_head(head), version)
-        for path, value in self.created.items():
-            request.create(path, value)
-        for path, value in self.set.items():
-            request.set_data(path, value)
-        for path in self.deleted:
-            request.delete(path)
-        return request.commit_async()
+        acl = acl or OPEN_ACL_UNSAFE
+        operations: list[Any] = [SetData(head, self.head, version)]
+        operations += [Create(path, value, acl, 0) for path, value in self.created.items()]
+        operations += [SetData(path, value, _ANY_VERSION) for path, value in self.set.items()]
+        operations += [Delete(path, _ANY_VERSION) for path in self.deleted]
+        return Multi(operations)
 
 
 def involved(layout: ZnodeLayout, changes: Sequence[Change]) -> Iterator[str]:
@@ -131,10 +141,10 @@ def build(layout: ZnodeLayout, changes: Sequence[Change], znodes: Znodes, after:
 
     ``znodes`` must know of each znode that `involved` yields whether it exists.
     """
-    transaction = Transaction()
+    transaction = Transaction(encode_head(after))
     # The witness may be at any version: the transaction is conditional on the version of the head.
     witnessed = transaction.set if znodes.has(layout.witness) else transaction.created
-    witnessed[layout.witness] = encode_head(after)
+    witnessed[layout.witness] = transaction.head
     for key, value in changes:
         path = layout.record(key)
         if value is None:
@@ -143,9 +153,10 @@ def build(layout: ZnodeLayout, changes: Sequence[Change], znodes: Znodes, after:
         elif znodes.has(path):
             transaction.set[path] = value
         else:
-            for parent in parents(layout, path):
-                if not znodes.has(parent):
-                    transaction.created.setdefault(parent, b"")
+            if not znodes.has(path.rpartition("/")[0]):
+                for parent in parents(layout, path):
+                    if not znodes.has(parent):
+                        transaction.created.setdefault(parent, b"")
             transaction.created[path] = value
     return transaction
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from milepost_backends.contract import Head
@@ -32,6 +32,7 @@ HEAD_PREFIX: Final = "head-"
 RECORDS: Final = "records"
 
 _SCHEMA: Final = 1
+_BUCKETS: Final = tuple(f"/~{number:02x}/" for number in range(256))
 _BUCKET: Final = re.compile(r"~[0-9a-f]{2}\Z")
 
 
@@ -41,21 +42,19 @@ class ZnodeLayout:
 
     root: str
     journal: str
+    place: str = field(init=False)
+    """The path of the znode of the journal."""
+    witness: str = field(init=False)
+    """The path of the witness: a copy of the journal's last head."""
+    records: str = field(init=False)
+    """The path of the znode below which all records of the journal are."""
 
-    @property
-    def place(self) -> str:
-        """Return the path of the znode of the journal."""
-        return f"{journals_of(self.root)}/{self.journal}"
-
-    @property
-    def witness(self) -> str:
-        """Return the path of the witness: a copy of the journal's last head."""
-        return f"{founded_of(self.root)}/{self.journal}"
-
-    @property
-    def records(self) -> str:
-        """Return the path of the znode below which all records of the journal are."""
-        return f"{self.place}/{RECORDS}"
+    def __post_init__(self) -> None:
+        """Compute the paths that each group needs many times."""
+        place = f"{journals_of(self.root)}/{self.journal}"
+        object.__setattr__(self, "place", place)
+        object.__setattr__(self, "witness", f"{founded_of(self.root)}/{self.journal}")
+        object.__setattr__(self, "records", f"{place}/{RECORDS}")
 
     def head(self, head: Head) -> str:
         """Return the path of the znode of ``head``. It depends on term and lineage, not on the revision."""
@@ -64,8 +63,8 @@ class ZnodeLayout:
     def record(self, key: str) -> str:
         """Return the path of the znode of the record with this key."""
         directory, _, name = key.rpartition("/")
-        bucket = f"~{zlib.crc32(name.encode()) & 0xFF:02x}"
-        return "/".join(part for part in (self.records, directory, bucket, name) if part)
+        bucket = _BUCKETS[zlib.crc32(name.encode()) & 0xFF]
+        return f"{self.records}/{directory}{bucket}{name}" if directory else f"{self.records}{bucket}{name}"
 
     def key(self, directory: str, name: str) -> str:
         """Return the key of the record whose znode has this ``name``. ``directory`` is the path above the record's
@@ -97,8 +96,13 @@ def head_name(head: Head) -> str:
 
 def encode_head(head: Head) -> bytes:
     """Return the form in which a head is stored in a znode: a JSON document with a checksum."""
-    stored = {"schema": _SCHEMA, "term": head.term, "revision": head.revision, "lineage": head.lineage}
-    return json.dumps({**stored, "digest": head.digest, "check": head.check}).encode()
+    texts = (head.lineage, head.digest, head.check)
+    # a text of letters and digits is the same as JSON writes it, and a head has no others
+    lineage, digest, check = (f'"{text}"' if text.isascii() and text.isalnum() else json.dumps(text) for text in texts)
+    return (
+        f'{{"schema": {_SCHEMA}, "term": {head.term}, "revision": {head.revision}, "lineage": {lineage}, '
+        f'"digest": {digest}, "check": {check}}}'
+    ).encode()
 
 
 def decode_head(journal: str, data: bytes) -> Head | None:

@@ -96,6 +96,7 @@ class ZooKeeperPointers:
         self._connection = ZooKeeperConnection(address, "pointers", timeout)
         self._heads = Heads(self._connection, accept_loss)
         self._leaders: dict[str, _LeaderState] = {}
+        self._layouts: dict[str, ZnodeLayout] = {}
         self._turns: dict[str, asyncio.Lock] = {}
         self._known: set[str] = set()
         self._digests: dict[str, deque[str]] = {}
@@ -227,7 +228,7 @@ class ZooKeeperPointers:
         `BackendError`, nothing was sent.
         """
         self._connection.require()
-        layout = ZnodeLayout(self._root, head.journal)
+        layout = self._layout(head.journal)
         lead = self._leaders.get(head.journal)
         if lead is None or lead.head != head:
             lead = await self._recalled(layout, head)
@@ -240,17 +241,26 @@ class ZooKeeperPointers:
             log.error("the witness %s of journal %r was deleted; it is written anew", layout.witness, head.journal)
             await self._heads.make(founded_of(self._root))
         transaction = build(layout, changes, lead.znodes, after)
-        if transaction.size > MAX_TRANSACTION_BYTES:
-            return CommitRefused(Refusal.TOO_LARGE, f"the group takes {transaction.size} bytes on its way to ZooKeeper")
-        version = lead.version
-        results = self._connection.submit(lambda client: transaction.send(client, layout, after, version))
-        self.bytes_sent += transaction.size
+        size = transaction.size
+        if size > MAX_TRANSACTION_BYTES:
+            return CommitRefused(Refusal.TOO_LARGE, f"the group takes {size} bytes on its way to ZooKeeper")
+        at, version = layout.head(after), lead.version
+        results = self._connection.submit(
+            lambda client: client.send(transaction.request(at, version, client.default_acl))
+        )
+        self.bytes_sent += size
         if (digests := self._digests.get(head.journal)) is not None:
             digests.append(after.digest)
         transaction.stage(lead.znodes)
         lead.head, lead.version = after, version + 1
         self._leaders[head.journal] = lead
-        return _Flight(lead, after, results, transaction.paths(layout.head(after)))
+        return _Flight(lead, after, results, transaction.paths(at))
+
+    def _layout(self, journal: str) -> ZnodeLayout:
+        layout = self._layouts.get(journal)
+        if layout is None:
+            layout = self._layouts[journal] = ZnodeLayout(self._root, journal)
+        return layout
 
     async def _recalled(self, layout: ZnodeLayout, head: Head) -> _LeaderState | None:
         """Return what this leader must know of its journal to commit, if it has not loaded the journal since `open`.
@@ -265,6 +275,8 @@ class ZooKeeperPointers:
         """Find out which of the znodes that ``changes`` write exist, and note it in ``znodes``. After a `load` it is
         known already.
         """
+        if znodes.is_complete:
+            return
         unknown = [path for path in dict.fromkeys(involved(layout, changes)) if znodes.has(path) is None]
         for begin in range(0, len(unknown), _LOOKUPS):
             batch = unknown[begin : begin + _LOOKUPS]

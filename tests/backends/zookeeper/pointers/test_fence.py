@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from milepost_backends.contract import Commit, Head, Refusal
 from milepost_backends.zookeeper.address import ZooKeeperAddress
+from milepost_backends.zookeeper.client import ZooKeeperClient
 from milepost_backends.zookeeper.errors import first_failure
 from milepost_backends.zookeeper.pointers.group import Znodes, build, end_of
 from tests.backends.zookeeper.pointers.places import layout, opened
@@ -54,7 +55,9 @@ async def test_the_second_group_of_a_paused_leader_does_not_get_past_the_head_of
 
     def late(after: Head, version: int) -> Commit:
         group = build(there, writes(late=b"1"), Znodes([there.records, there.witness], complete=True), after)
-        return end_of(group.send(visitor, there, after, version).get(), after, group.paths(there.head(after)))
+        at = there.head(after)
+        answer = ZooKeeperClient.send(visitor, group.request(at, version, None)).get()
+        return end_of(answer, after, group.paths(at))
 
     async with opened(zookeeper_address) as paused, opened(zookeeper_address) as leader:
         old = await paused.take_over(ROOT)
@@ -76,7 +79,9 @@ async def test_while_the_leader_leads_the_same_requests_land(
         head = await store.take_over(ROOT)
         after = replace(head, revision=head.revision + 1)
         group = build(there, writes(late=b"1"), Znodes([there.records, there.witness], complete=True), after)
-        assert done(end_of(group.send(visitor, there, after, 0).get(), after, group.paths(there.head(after)))) == after
+        at = there.head(after)
+        answer = ZooKeeperClient.send(visitor, group.request(at, 0, None)).get()
+        assert done(end_of(answer, after, group.paths(at))) == after
         assert refused(await store.commit(head, writes(mine=b"1"), head.revision + 1)) is Refusal.HEAD_MOVED
         assert (await taken_over(store))[1] == {"late": b"1"}
 
