@@ -93,7 +93,8 @@ class History:
     async def nothing_wrong(self, rig: Rig) -> None:
         """After its owner accepted a loss something may be absent; what is there is a state that once was, and whole.
 
-        The session may be gone as well, so another one asks.
+        The session may be gone as well, so another one asks. What was read of a damaged record of the store names itself,
+        and no epoch is granted under it.
         """
         reader = await actor(rig, "owner")
         for name in self.kept:
@@ -106,7 +107,10 @@ class History:
                 raise Silent(f"{name} is served as {state!r}")
         with suppress(Problem):
             await rig.operations.perform(Resign(self._writer(rig).caller.attempt, STORE))
-        self._rose(await reader.campaign())
+        try:
+            self._rose(await reader.campaign())
+        except Problem as problem:
+            named("epoch", problem)
 
     async def _epoch_rises(self, rig: Rig) -> list[str]:
         try:
