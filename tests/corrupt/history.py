@@ -93,8 +93,8 @@ class History:
     async def nothing_wrong(self, rig: Rig) -> None:
         """After its owner accepted a loss something may be absent; what is there is a state that once was, and whole.
 
-        The session may be gone as well, so another one asks. A damaged record of the store names itself, and no epoch is
-        granted under it.
+        The session may be gone as well, so another one asks. A damaged record of the store names itself, and no epoch
+        is granted under it.
         """
         reader = await actor(rig, "owner")
         for name in self.kept:
