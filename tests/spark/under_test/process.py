@@ -62,10 +62,10 @@ class Driver:
         return self._process.poll() is None
 
     def events(self) -> list[dict[str, Any]]:
-        """The events that it has written so far."""
+        """The events that it has written so far, each a line; it may be in the midst of one."""
         path = Path(self.setup.events)
         text = path.read_text() if path.exists() else ""
-        return [json.loads(line) for line in text.splitlines()]
+        return [json.loads(line) for line in text.split("\n")[:-1]]
 
     def event(self, name: str) -> dict[str, Any] | None:
         """The first event of this name, if there was one."""
