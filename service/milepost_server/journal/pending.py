@@ -80,8 +80,8 @@ class PendingRequest:
             self.waiter.set_result(None)
 
     async def ended(self) -> Served:
-        """Wait until the request has ended, whatever its deadline, and return how. Raises the problem that it ended
-        with.
+        """Wait until the request has ended, whatever its deadline, and return the decision on it. Raises the problem
+        that it ended with.
         """
         if self.end is None:
             self.waiter = asyncio.get_running_loop().create_future()

@@ -9,10 +9,9 @@ import msgspec
 from milepost.errors import Problem
 from milepost.wire import STATE_MEDIA_TYPE, Header, digest_header
 from milepost_server.http.calls.usual import Call
-from milepost_server.http.connection.exchange import head
 from milepost_server.http.connection.short_exchange import Common, Finished
+from milepost_server.http.noted_answers import NotedAnswers
 from milepost_server.http.replies import common_fields, problem_response
-from milepost_server.http.requests import Context
 from milepost_server.model.records import Handle
 from milepost_server.rules.decisions import Answer
 
@@ -44,14 +43,8 @@ class Asked(NamedTuple):
     common: Common
 
 
-class CallAnswers:
-    """Makes the answers to calls, and counts and logs them like any other."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._journal = context.journal
-        self._common: Common = ()
-        self._beginning = b""
+class CallAnswers(NotedAnswers):
+    """Makes the answers to calls."""
 
     def answered(self, asked: Asked, status: int, answer: Answer, revision: int, term: int) -> bytes:
         """Return the bytes of an answer of the rules, which reflects ``revision`` and ``term``."""
@@ -81,22 +74,17 @@ class CallAnswers:
     def refused(self, asked: Asked, error: Problem, *, about_store: bool = True) -> Finished:
         """Return the answer to a call that was refused, or whose outcome is unknown."""
         response, journal = problem_response(error), self._journal
-        self._note(asked, response.status_code)
-        fields = [*asked.common, *response.raw_headers, *common_fields(asked.call.request_id, journal.term)]
+        self._note_call(asked, response.status_code)
+        further = common_fields(asked.call.request_id, journal.term)
         if about_store and journal.lease_holds():
-            fields.append((_REVISION, b"%d" % journal.head.revision))
-        closes = any(name == b"connection" for name, _ in response.raw_headers)
-        return Finished(head(response.status_code, fields) + bytes(response.body), not closes)
+            further.append((_REVISION, b"%d" % journal.head.revision))
+        return self._finished(response, asked.common, further)
 
     def _made(self, asked: Asked, status: int, revision: int, term: int, fields: bytes) -> bytes:
-        if asked.common is not self._common:
-            self._common, self._beginning = asked.common, b"".join(b"%b: %b\r\n" % field for field in asked.common)
-        self._note(asked, status)
+        self._note_call(asked, status)
         request_id = asked.call.request_id.encode("ascii")
-        return _HEAD % (_LINES[status], self._beginning, term, revision, fields, request_id)
+        return _HEAD % (_LINES[status], self._beginning(asked.common), term, revision, fields, request_id)
 
-    def _note(self, asked: Asked, status: int) -> None:
-        context, call, seconds = self._context, asked.call, self._context.clock() - asked.began
-        context.metrics.note(call.method, status, seconds)
-        if context.access is not None:
-            context.access.note(call.method, call.path, status, seconds, call.request_id, asked.caller)
+    def _note_call(self, asked: Asked, status: int) -> None:
+        call = asked.call
+        self._note(call.method, call.path, status, asked.caller, asked.began, call.request_id)

@@ -60,19 +60,10 @@ class CallsShortWay:
         }
 
     def answer(self, data: bytes, common: Common) -> Answered:
-        """Return the answer to a request. ``data`` is all that came from the client, after complete requests."""
-        if self._context.certified_only:
-            return None
-        began = self._context.clock()
-        try:
-            return self._answered(self._calls.read(data), common, began)
-        except (Unusual, Problem):
-            return None
-        except Exception:  # nothing has begun yet, so the request is read as every other one is
-            log.exception("the short way failed for a request, which goes the long way")
-            return None
-
-    def _answered(self, call: Call, common: Common, began: float) -> Answered:
+        """Return the answer to a request. ``data`` is all that came from the client, after complete requests. Raises
+        `Unusual` if it is no usual call, and a problem if it must be refused.
+        """
+        began, call = self._context.clock(), self._calls.read(data)
         read, change = self._reads.get(call.kind), self._changes.get(call.kind)
         if read is None and change is None:
             return None

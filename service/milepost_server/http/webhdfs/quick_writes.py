@@ -26,6 +26,8 @@ from milepost_server.operations.trees import At
 _RENAME: Final = re.compile(
     rb"op=RENAME(?:&user\.name=[A-Za-z0-9._-]*)?&destination=((?:[A-Za-z0-9._~/-]|%2F|%3D)+)((?:&renameoptions=[A-Z]+)?)"
 )
+_ADDRESS: Final = b"%%b%b/%%b?%%b&%b=%%b" % (PREFIX.encode("ascii"), PARAMETER.encode("ascii"))
+"""The address that takes the bytes of a file: a data node, the path and the query of the CREATE, and a token."""
 _LONG: Final = frozenset({PARAMETER, "noredirect", "excludedatanodes"})
 """The parameters of a CREATE that goes the long way."""
 
@@ -94,14 +96,7 @@ class QuickWrites:
             return None
         begun = self._trees.may_put(at, epoch, overwrite=asked.overwrite, parents=asked.parents)
         data_node, token = self._data_nodes.signed_upload_token(at, epoch, overwrite=asked.overwrite, begun=begun)
-        return b"%b%b/%b?%b&%b=%b" % (
-            data_node.encode("latin-1"),
-            PREFIX.encode("ascii"),
-            path,
-            query,
-            PARAMETER.encode("ascii"),
-            token.encode("ascii"),
-        )
+        return _ADDRESS % (data_node.encode("latin-1"), path, query, token.encode("ascii"))
 
     def upload(self, at: At, epoch: int | None, query: bytes, token: str) -> Upload | None:
         """Return the file that a token permits to put, by its address; None if the address is not one of `create`.

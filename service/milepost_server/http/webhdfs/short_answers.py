@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from starlette.responses import Response
 
 from milepost.errors import Problem
 from milepost.wire import Code
-from milepost_server.http.connection.exchange import head
 from milepost_server.http.connection.short_exchange import Common, Finished
+from milepost_server.http.noted_answers import NotedAnswers
 from milepost_server.http.replies import (
     cancelled_problem,
     common_fields,
@@ -20,7 +20,6 @@ from milepost_server.http.replies import (
     new_request_id,
     problem_response,
 )
-from milepost_server.http.requests import Context
 from milepost_server.http.webhdfs.errors import remote_exception
 from milepost_server.http.webhdfs.parameters import of_lost_header
 from milepost_server.http.webhdfs.quick_writes import Written
@@ -60,25 +59,17 @@ class Asked(NamedTuple):
     by_replica: bool = False
 
 
-class ShortAnswers:
-    """Makes the answers of the short way, and counts and logs them like any other."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._journal = context.journal
-        self._common: Common = ()
-        self._beginning = b""
+class ShortAnswers(NotedAnswers):
+    """Makes the answers to requests for a checkpoint file."""
 
     def made(self, asked: Asked, status: int, body: bytes, location: bytes = b"") -> bytes:
         """Return the bytes of an answer."""
-        if asked.common is not self._common:
-            self._common, self._beginning = asked.common, b"".join(b"%b: %b\r\n" % field for field in asked.common)
-        request_id = new_request_id()
-        self._note(asked, status, request_id)
+        beginning, request_id = self._beginning(asked.common), new_request_id()
+        self._note(asked.method, asked.path, status, asked.caller, asked.began, request_id)
         given = b"location: %b\r\n" % location if location else b""
         about = _JSON if asked.by_replica else _KEPT
         said = request_id.encode("ascii")
-        return _HEAD % (_LINES[status], self._beginning, given, len(body), about, said, self._journal.term) + body
+        return _HEAD % (_LINES[status], beginning, given, len(body), about, said, self._journal.term) + body
 
     async def finished(self, asked: Asked, write: Callable[[], Awaitable[Written]]) -> Finished:
         """Do a write, and return its answer, also if the write is refused or fails."""
@@ -90,9 +81,9 @@ class ShortAnswers:
                 return self._of(asked, Response(b"", 201, {"Location": location.decode("latin-1"), **CLOSING}))
             return Finished(self.made(asked, status, body, location), True)
         except Problem as error:
-            lost = asked.lost is not None and error.code is Code.FENCED
-            response = refuse(of_lost_header(error, asked.lost) if lost and asked.lost else error)
-            return self._of(asked, response, () if asked.by_replica else KEPT)
+            if asked.lost is not None and error.code is Code.FENCED:
+                error = of_lost_header(error, asked.lost)
+            return self._of(asked, refuse(error), () if asked.by_replica else KEPT)
         except asyncio.CancelledError:
             # the server is stopping and has cancelled this request
             request_id = new_request_id()
@@ -101,19 +92,8 @@ class ShortAnswers:
             log.exception("%s %s failed unexpectedly and is answered as 500", asked.method, asked.path)
             return self._of(asked, refuse(internal_problem()))
 
-    def _of(
-        self, asked: Asked, response: Response, kept: Sequence[tuple[bytes, bytes]] = (), request_id: str = ""
-    ) -> Finished:
+    def _of(self, asked: Asked, response: Response, kept: Common = (), request_id: str = "") -> Finished:
         """Return the answer in a response, which is not one of the usual ones."""
         request_id = request_id or new_request_id()
-        closes = any(name == b"connection" for name, _ in response.raw_headers)
-        fields = [*asked.common, *response.raw_headers, *(() if closes else kept)]
-        fields += common_fields(request_id, self._journal.term)
-        self._note(asked, response.status_code, request_id)
-        return Finished(head(response.status_code, fields) + bytes(response.body), not closes)
-
-    def _note(self, asked: Asked, status: int, request_id: str) -> None:
-        context, seconds = self._context, self._context.clock() - asked.began
-        context.metrics.note(asked.method, status, seconds)
-        if context.access is not None:
-            context.access.note(asked.method, asked.path, status, seconds, request_id, asked.caller)
+        self._note(asked.method, asked.path, response.status_code, asked.caller, asked.began, request_id)
+        return self._finished(response, asked.common, common_fields(request_id, self._journal.term), kept)

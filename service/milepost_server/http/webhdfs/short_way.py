@@ -7,7 +7,6 @@ commit. So the short way decides nothing that the routes do not decide as well, 
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +14,6 @@ from typing import Final
 
 import msgspec
 
-from milepost.errors import Problem
 from milepost.operations.replicas import PUBLISH_FILE
 from milepost_server.http.access.job_tokens import Job
 from milepost_server.http.access.permission import may_look, may_write
@@ -28,10 +26,9 @@ from milepost_server.http.webhdfs.datanode.peer import PROOF, Publish, checked
 from milepost_server.http.webhdfs.looks import look_of
 from milepost_server.http.webhdfs.parameters import epoch_in, in_tree, place_of
 from milepost_server.http.webhdfs.quick_writes import QuickWrites, Upload
+from milepost_server.http.webhdfs.routes import PREFIX
 from milepost_server.http.webhdfs.short_answers import Asked, ShortAnswers
 from milepost_server.operations.trees import At
-
-log = logging.getLogger("milepost.http")
 
 MOST_HEAD_BYTES: Final = 4096
 """The most bytes of the head of a request that goes the short way."""
@@ -51,10 +48,9 @@ _MESSAGE: Final = re.compile(
 )
 """The head of a message by which a data node asks to publish a file; see `Exchanges`."""
 
-
 _MOST_HALVES: Final = 256
+"""The most tokens that are remembered until the body comes; a token that is forgotten is verified again."""
 _ANYBODY: Final = (None, "")
-
 
 Way = Callable[[bytes, int, Common, float], Answered]
 """Answers a request whose head ends at a position in the data, and that came at a monotonic time."""
@@ -74,21 +70,15 @@ class ShortWay:
         self._ways: dict[bytes, Way] = dict(zip(_BEGINNINGS, ways, strict=True))
 
     def answer(self, data: bytes, common: Common) -> Answered:
-        """Return the answer to a request. ``data`` is all that came from the client, after complete requests."""
+        """Return the answer to a request. ``data`` is all that came from the client, after complete requests. Raises a
+        problem if the request must be refused.
+        """
         way = self._ways.get(data[: len(_BEGINNINGS[0])])
-        if way is None or self._context.certified_only:
+        if way is None:
             return None
         began = self._context.clock()
         end = data.find(_END, 0, MOST_HEAD_BYTES) + len(_END)
-        if end < len(_END):
-            return None
-        try:
-            return way(data, end, common, began)
-        except Problem:
-            return None
-        except Exception:  # nothing has begun yet, so the request is read as every other one is
-            log.exception("the short way failed for a request, which goes the long way")
-            return None
+        return None if end < len(_END) else way(data, end, common, began)
 
     def _look(self, data: bytes, end: int, common: Common, began: float) -> Answered:
         line, _, fields = data.partition(b"\r\n")
@@ -105,7 +95,7 @@ class ShortWay:
         if isinstance(place, At) and not (may_look(owner, place.store) and not state.unloaded(place.store)):
             return None
         found = look(state, place)
-        asked = Asked("GET", f"/webhdfs/v1/{path}", caller, began, common)
+        asked = Asked("GET", f"{PREFIX}/{path}", caller, began, common)
         return None if found is None else self._answers.made(asked, *found)
 
     def _write(self, data: bytes, end: int, common: Common, began: float) -> Answered:
@@ -127,7 +117,7 @@ class ShortWay:
             epoch = owner.epoch
         if not may_write(owner, at.store) or state.unloaded(at.store):
             return None
-        asked = Asked("PUT", f"/webhdfs/v1/{path}", caller, began, common, at if epoch is None else None)
+        asked = Asked("PUT", f"{PREFIX}/{path}", caller, began, common, at if epoch is None else None)
         if token is not None:
             upload = self._halves.pop(token, None)
             if upload is None or (upload.at, upload.token.epoch) != (at, epoch):
