@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 
 import httpx
 
 from milepost.core import service, wishes
 from milepost.core.calls.calls import Caller
+from milepost.core.calls.cells import CellsCaller
 from milepost.core.calls.credentials import Token, refuse_coroutine_function
-from milepost.core.calls.replicas import Replicas
+from milepost.core.calls.request import checked_name
+from milepost.core.checkpoint_location import NAME_SERVICE, default_authority
 from milepost.core.direct import DIRECT_ABOVE
 from milepost.core.job_watch import watch_job
 from milepost.core.objects import NotPicklable, client_repr
@@ -57,7 +59,10 @@ class Client(NotPicklable):
         ``url`` is the address of the service, or several: those of its replicas. Without ``url``, the environment
         describes the service: ``MILEPOST_URL`` (with commas between several addresses) and, for arguments that are not
         given, ``MILEPOST_TOKEN`` or ``MILEPOST_TOKEN_FILE``, ``MILEPOST_CA``, ``MILEPOST_CERT`` and ``MILEPOST_KEY``.
-        With ``url``, the client does not read the environment.
+        With ``url``, the client does not read the environment. If there are several deployments side by side, the
+        address is the list of these cells, ``a=http://a-0:8080,http://a-1:8080;b=http://b-0:8080``, or the place of
+        that list: ``@`` and a path or a URL, which is read again when it changes. Each call about a job goes to the
+        cell that has it; other calls, and sessions, are those of the client of one cell (`of_job`, `by_cell`).
 
         ``token`` is a bearer token, or a function that returns one: the client calls it before each attempt, and once
         more if the service answers 401. ``token_file`` is a file that contains a token. The client reads it for each
@@ -82,9 +87,10 @@ class Client(NotPicklable):
         """
         refuse_coroutine_function(token)
         way = access(url, token=token, token_file=token_file, verify=verify, cert=cert, key=key)
-        self._caller = Caller(Replicas(way.addresses), timeout=timeout, token=way.token, direct_above=direct_above)
+        self._caller = way.caller(timeout, direct_above)
         self._driver = BlockingDriver(Connections(way.verify, proxy, trust_env, transport))
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+        self._whole: Client | None = None
 
     def __repr__(self) -> str:
         return client_repr(self, self._caller, self._driver.closed)
@@ -95,9 +101,45 @@ class Client(NotPicklable):
         return self._caller.replicas.leader_first()
 
     @property
+    def first_address(self) -> str:
+        """The first address that the client was given, whichever replica leads."""
+        return self._caller.replicas.addresses[0]
+
+    @property
+    def default_authority(self) -> str:
+        """The authority of the checkpoint location of a new job (`milepost.core.checkpoint_location`)."""
+        return NAME_SERVICE if self._whole is not None else default_authority(self.addresses)
+
+    @property
     def timeout(self) -> float:
         """Seconds that one call may take, unless the call has a timeout of its own."""
         return self._caller.timeout
+
+    def by_cell(self) -> Mapping[str, Client]:
+        """Return a client for each cell, by the cell's name. They share this client's connections, and end with it. If
+        the client has the addresses of one deployment, that is this client itself, without a name.
+        """
+        if not isinstance(self._caller, CellsCaller):
+            return {"": self}
+        return {name: self._of(caller) for name, caller in self._caller.by_cell.items()}
+
+    def of_job(self, job: str, *, begin: bool = False, timeout: float | None = None) -> Client:
+        """Return a client for the cell that has the job, or, if there is no such job, for the cell in which it would
+        begin; with ``begin``, it then begins there. It shares this client's connections, and ends with it. If the
+        client has the addresses of one deployment, that is this client itself.
+
+        Each cell that may have the job is waited for, ``timeout`` seconds at most (default: the client's), so that an
+        outage of one never lets a job begin a second time. Raises `CellsDiffer` if a cell has another list of cells.
+        """
+        name = checked_name(job, "job")
+        if not isinstance(self._caller, CellsCaller):
+            return self
+        return self._of(self._driver.run(self._caller.locate(name, begin=begin, timeout=timeout)))
+
+    def _of(self, caller: Caller) -> Client:
+        made = Client.__new__(Client)
+        made._caller, made._driver, made._sessions, made._whole = caller, self._driver, self._sessions, self
+        return made
 
     def session(
         self,
@@ -266,7 +308,11 @@ class Client(NotPicklable):
         return self._driver.run(service.step_down(self._caller, term, timeout))
 
     def close(self) -> None:
-        """End the client's sessions and close its connections. Later calls raise `Closed`."""
+        """End the client's sessions and close its connections. Later calls raise `Closed`. Closing the client of one
+        cell (`of_job`, `by_cell`) does nothing, since its connections are those of the whole.
+        """
+        if self._whole is not None:
+            return
         for session in list(self._sessions):
             session.close()
         self._driver.close()

@@ -20,6 +20,7 @@
     │   ├── NotLocked
     │   ├── EpochHeld                 a campaign's wait ended; ``holder`` and ``epoch`` say who leads
     │   ├── Fenced                    a newer driver leads this store; stop writing
+    │   ├── CellsDiffer               client and cell have different lists of cells; no job was begun
     │   ├── SessionLost
     │   │   ├── SessionExpired
     │   │   └── SessionUnknown
@@ -395,6 +396,12 @@ class Fenced(Problem):
     """Another epoch is current: a newer driver leads this store, and this driver must stop writing."""
 
 
+class CellsDiffer(Problem):
+    """The client and a cell have different lists of cells, so that the client may begin no job: another client, with
+    the cell's list, might begin it in another cell. Nothing was begun.
+    """
+
+
 class SessionLost(Problem):
     """The session that sent the request is no longer alive, and its locks are released."""
 
@@ -468,6 +475,7 @@ ERROR_OF: dict[Code, type[Problem]] = {
     Code.NOT_LOCKED: NotLocked,
     Code.HELD: EpochHeld,
     Code.FENCED: Fenced,
+    Code.CELLS_DIFFER: CellsDiffer,
     Code.SESSION_EXPIRED: SessionExpired,
     Code.BLOB_MISSING: BlobMissing,
     Code.COMPACTED: Compacted,

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from milepost.client import Client
 from milepost.core.calls.outages import OUTAGES_OR_DOUBT
+from milepost.core.checkpoint_location import CheckpointLocation, checkpoint_location
 from milepost.errors import Closed, EpochHeld, Fenced, MilepostError, SessionLost
 from milepost.session import Session
 from milepost.store import StateHandleStore
@@ -27,19 +28,40 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Leadership:
-    """The leadership over a store: ``session`` holds the epoch under which ``store`` is changed."""
+    """The leadership over a store: ``session`` holds the epoch under which ``store`` is changed, and ``client`` is that
+    of the deployment that has the store.
+    """
 
+    client: Client
     session: Session
     store: StateHandleStore
+
+    def location(self, authority: str | None = None, token_url: str | None = None) -> CheckpointLocation:
+        """Return the checkpoint location of the job of the store, for its files under this epoch. Spark gets tokens at
+        ``token_url``, by default at the first address: any will do, since each replica redirects to the leader.
+        """
+        assert self.store.epoch is not None
+        return checkpoint_location(
+            # the leader is first, since each of the many Hadoop file systems in a query asks the first address first
+            self.client.addresses,
+            self.store.name,
+            self.store.epoch,
+            authority=authority or self.client.default_authority,
+            credential=self.store.file_credential(),
+            token_url=token_url or self.client.first_address,
+        )
 
 
 class Standby:
     """A driver's candidacy for the epoch of ``store``, for at most ``wait`` seconds (None: for ever).
 
+    If the client has several cells, the store is looked for in all of them, and begins in one if none has it.
+
     The candidate waits through an outage of the service as it waits while another driver leads. If its session is lost
     meanwhile, for example in an outage longer than the TTL, the candidate begins a new one. It also begins a new one if
     the service granted the epoch only after the client had counted the session as lost. ``on_lost`` is called, from a
-    thread of the session, when the newest session is lost; ``prepare`` is called once, when another driver leads.
+    thread of the session, when the newest session is lost; ``prepare`` is called once, when another driver leads,
+    with the client of the store's deployment.
     ``process`` describes the driver's process to people who look at the job. ``on_wish`` is called, from a thread of
     its own, if a person wishes that this driver stops or hands over, once it has taken over. With ``if_stopped``, the
     candidate may lead a job that a person has stopped. At the end of a ``with`` block, the driver resigns the epoch.
@@ -53,14 +75,14 @@ class Standby:
         ttl: float,
         wait: float | None,
         on_lost: Callable[[], None] = lambda: None,
-        prepare: Callable[[], None] | None = None,
+        prepare: Callable[[Client], None] | None = None,
         process: Process | None = None,
         on_wish: Callable[[Wish], None] | None = None,
         *,
         if_stopped: bool = False,
     ) -> None:
         self._session: Session | None = None
-        self._client = client
+        self._client = self._client_of_store = client
         self._holder = holder
         self._process = process
         self._store = store
@@ -144,7 +166,7 @@ class Standby:
                     # If the program has set up no logging, Python shows warnings only, and this line must be seen.
                     level = logging.INFO if _log.hasHandlers() else logging.WARNING
                     _log.log(level, "leading store %s now under epoch %s", self._store, handles.epoch)
-                self._leadership = Leadership(session, handles)
+                self._leadership = Leadership(self._client_of_store, session, handles)
                 return self._leadership
 
     def wait_anew(self) -> None:
@@ -234,7 +256,7 @@ class Standby:
             self._waited = True
             prepare, self._prepare = self._prepare, None
             if prepare is not None and isinstance(error, EpochHeld):
-                prepare()
+                prepare(self._client_of_store)
             left = None if self._until is None else max(0.0, self._until - time.monotonic())
             handles.campaign(left, if_stopped=self._if_stopped)
 
@@ -250,7 +272,8 @@ class Standby:
         while True:
             timeout = self._session_timeout()
             try:
-                return self._client.session(
+                self._client_of_store = self._client.of_job(self._store, begin=True, timeout=timeout)
+                return self._client_of_store.session(
                     self._holder, self._ttl, on_lost=self._lost, process=self._process, timeout=timeout
                 )
             except OUTAGES_OR_DOUBT as error:

@@ -393,6 +393,23 @@ class Rights:
 
 
 @dataclass(frozen=True)
+class Placement:
+    """What one cell knows of where ``job`` is. ``cell`` is the cell's name, None for a deployment that is no cell, and
+    ``cells`` its list of all cells, sorted. ``placement`` is ``here`` or ``none``.
+    """
+
+    job: str
+    cell: str | None
+    cells: tuple[str, ...]
+    placement: str
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the job is in this cell."""
+        return self.placement == "here"
+
+
+@dataclass(frozen=True)
 class SteppedDown:
     """The replica that stepped down, and the ``term`` at which it had led."""
 

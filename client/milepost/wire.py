@@ -7,7 +7,9 @@ name and limit.
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
+from collections.abc import Collection, Iterable
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -20,6 +22,11 @@ STATE_MEDIA_TYPE: Final = "application/octet-stream"
 NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}\Z")
 NAME_RULE: Final = "1 to 200 characters of A-Z a-z 0-9 . _ -, no leading dot"
 """The characters and length that `NAME` allows, in words."""
+CELL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?\Z")
+CELL_RULE: Final = "1 to 32 characters of a-z 0-9 -, no dash at either end"
+"""The characters and length that `CELL` allows for the name of a cell, in words."""
+MAX_CELLS: Final = 64
+"""The most cells of one list."""
 LABEL_KEY: Final = re.compile(r"[a-z0-9._-]{1,64}\Z")
 LABEL_VALUE: Final = re.compile(r"(?! )[ -~]*(?<! )\Z")
 IDEMPOTENCY_KEY: Final = re.compile(r"[\x21-\x7e]{1,64}\Z")
@@ -113,6 +120,7 @@ class Code(str, Enum):
     NOT_LOCKED = "not-locked"
     HELD = "held"
     FENCED = "fenced"
+    CELLS_DIFFER = "cells-differ"
     SESSION_EXPIRED = "session-expired"
     BLOB_MISSING = "blob-missing"
     COMPACTED = "compacted"
@@ -164,6 +172,7 @@ PROBLEMS: Final[dict[Code, ProblemKind]] = {
     Code.NOT_LOCKED: ProblemKind(409, "The session holds no lock on the handle"),
     Code.HELD: ProblemKind(409, "Another session holds the epoch"),
     Code.FENCED: ProblemKind(409, "Another epoch is the current one"),
+    Code.CELLS_DIFFER: ProblemKind(409, "The cell has another list of cells, and begins no job"),
     Code.SESSION_EXPIRED: ProblemKind(410, "The session has ended"),
     Code.BLOB_MISSING: ProblemKind(410, "The bytes are gone"),
     Code.COMPACTED: ProblemKind(410, "The events asked for are no longer kept"),
@@ -228,6 +237,26 @@ def job_epoch_of(header: str) -> tuple[str, str] | None:
     if not re.fullmatch(r"(?:[a-z0-9]|-[-ud])+", job):
         return None
     return re.sub(r"-([-ud])", lambda found: _UNESCAPED[found[1]], job), epoch
+
+
+def checked_cells(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of cells, sorted. Raises ValueError if one cannot be used, or is there twice, or if there are
+    too many.
+    """
+    found = sorted(names)
+    for name in found:
+        if not CELL.match(name):
+            raise ValueError(f"not the name of a cell: {name[:60]!r} ({CELL_RULE})")
+    if len({*found}) != len(found) or len(found) > MAX_CELLS:
+        raise ValueError(f"a list of cells has each name once, and {MAX_CELLS} at most")
+    return tuple(found)
+
+
+def cells_digest(names: Collection[str]) -> str:
+    """Return the digest of a list of cells, over their names in any order. The addresses of the cells do not count,
+    since clients inside and outside of a network have different ones.
+    """
+    return hashlib.sha256(",".join(sorted(names)).encode("ascii")).hexdigest()[:16]
 
 
 def quote_version(version: str) -> str:

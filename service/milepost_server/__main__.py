@@ -15,6 +15,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
+from milepost.wire import checked_cells
 from milepost_backends.contract import BackendError
 from milepost_server.basics.watched_files import WatchedFiles
 from milepost_server.check import status_of, try_stores
@@ -150,6 +151,18 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         help="grant only epochs above this number; for use after a restore from a backup",
     )
     flags.add_argument(
+        "--cell",
+        default=default("cell", ""),
+        metavar="NAME",
+        help="this deployment is the cell of this name, one of those that --cells names; a deployment keeps its name",
+    )
+    flags.add_argument(
+        "--cells",
+        default=default("cells", ""),
+        metavar="NAME,NAME",
+        help="the names of all cells, the same at each; a name may be added, but none is removed",
+    )
+    flags.add_argument(
         "--accept-loss",
         default=default("accept-loss", None),
         metavar="LOSS",
@@ -207,7 +220,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             collect_after_seconds=given.collect_after,
             max_state_bytes=given.max_state_bytes,
             inline_below=given.inline_below,
-            journal=JournalSettings(epoch_floor=given.epochs_above or 0, accepted_losses=losses),
+            journal=JournalSettings(
+                epoch_floor=given.epochs_above or 0,
+                accepted_losses=losses,
+                cell=given.cell,
+                cells=_cells(given.cell, given.cells),
+            ),
         )
         deployment = ReplicaConfig(given.pointers, given.blobs, advertise, f"{host}:{port}", losses)
         accounts = service_accounts(deployment, given.service_accounts) if given.service_accounts else None
@@ -318,6 +336,14 @@ def _names_a_user(url: str) -> bool:
 
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
+
+
+def _cells(cell: str, given: str) -> tuple[str, ...]:
+    """Return the names of all cells, sorted. Raises ValueError if they cannot be used, or ``cell`` is none of them."""
+    names = checked_cells(filter(None, (name.strip() for name in given.split(","))))
+    if (cell or names) and cell not in names:
+        raise ValueError(f"--cells names all cells, and --cell is one of them: {given[:200]!r}, {cell[:60]!r}")
+    return names
 
 
 def _losses(given: str) -> frozenset[str]:

@@ -35,7 +35,7 @@ class Disguised:
         return call
 
     def _dressed(self, result: Any) -> Any:
-        if isinstance(result, (AsyncJobFiles, AsyncSession, AsyncStateHandleStore)):
+        if isinstance(result, (AsyncClient, AsyncJobFiles, AsyncSession, AsyncStateHandleStore)):
             return Disguised(self._portal, result)
         if hasattr(result, "__anext__"):
             return self._iterated(result)

@@ -67,7 +67,7 @@ def test_a_command_asks_the_leader_first(replicas: tuple[Service, Service], name
     urls = [follower.url, leader.url]
     with milepost.Client(urls, timeout=30.0) as client:
         command = [sys.executable, "-c", program, str(tmp_path / "options")]
-        assert Supervisor(client, urls, name, command, Terms(restarts=0)).run() == 0
+        assert Supervisor(client, name, command, Terms(restarts=0)).run() == 0
     first = f"dfs.namenode.http-address.{NAME_SERVICE}.r1={urlsplit(leader.url).netloc}"
     assert f'"-Dspark.hadoop.{first}"' in (tmp_path / "options").read_text().splitlines()
 

@@ -187,7 +187,7 @@ def test_who_stands_by_says_so_where_a_program_without_logging_shows_it(
     leaving = threading.Thread(target=leave)
     leaving.start()
     prepared = []
-    standby = Standby(blocking, "standby", name, 15.0, 60.0, prepare=lambda: prepared.append(name))
+    standby = Standby(blocking, "standby", name, 15.0, 60.0, prepare=lambda _: prepared.append(name))
     assert standby.lead().store.epoch == 2
     leaving.join()
     assert prepared == [name]

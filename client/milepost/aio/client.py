@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
 
 import httpx
@@ -11,8 +11,9 @@ from milepost.aio.session import AsyncSession, OnLost
 from milepost.aio.store import AsyncStateHandleStore
 from milepost.core import service, wishes
 from milepost.core.calls.calls import Caller
+from milepost.core.calls.cells import CellsCaller
 from milepost.core.calls.credentials import AsyncToken
-from milepost.core.calls.replicas import Replicas
+from milepost.core.calls.request import checked_name
 from milepost.core.direct import DIRECT_ABOVE
 from milepost.core.job_watch import watch_job
 from milepost.core.objects import NotPicklable, client_repr
@@ -51,8 +52,9 @@ class AsyncClient(NotPicklable):
         function. A plain ``token`` function is called in a thread, because it may block.
         """
         way = access(url, token=token, token_file=token_file, verify=verify, cert=cert, key=key)
-        self._caller = Caller(Replicas(way.addresses), timeout=timeout, token=way.token, direct_above=direct_above)
+        self._caller = way.caller(timeout, direct_above)
         self._driver = AsyncDriver(Connections(way.verify, proxy, trust_env, transport))
+        self._whole: AsyncClient | None = None
 
     def __repr__(self) -> str:
         return client_repr(self, self._caller, self._driver.closed)
@@ -66,6 +68,26 @@ class AsyncClient(NotPicklable):
     def timeout(self) -> float:
         """Seconds that one call may take, unless the call has a timeout of its own."""
         return self._caller.timeout
+
+    def by_cell(self) -> Mapping[str, AsyncClient]:
+        """Return a client for each cell, by the cell's name. See `milepost.Client.by_cell`."""
+        if not isinstance(self._caller, CellsCaller):
+            return {"": self}
+        return {name: self._of(caller) for name, caller in self._caller.by_cell.items()}
+
+    async def of_job(self, job: str, *, begin: bool = False, timeout: float | None = None) -> AsyncClient:
+        """Return a client for the cell that has the job, or in which it would begin; with ``begin``, it then begins
+        there. See `milepost.Client.of_job`.
+        """
+        name = checked_name(job, "job")
+        if not isinstance(self._caller, CellsCaller):
+            return self
+        return self._of(await self._driver.run(self._caller.locate(name, begin=begin, timeout=timeout)))
+
+    def _of(self, caller: Caller) -> AsyncClient:
+        made = AsyncClient.__new__(AsyncClient)
+        made._caller, made._driver, made._whole = caller, self._driver, self
+        return made
 
     def session(
         self,
@@ -219,7 +241,9 @@ class AsyncClient(NotPicklable):
         return await self._driver.run(service.step_down(self._caller, term, timeout))
 
     async def close(self) -> None:
-        """Close the connections. Later calls raise `Closed`."""
+        """Close the connections. Later calls raise `Closed`. Closing the client of one cell does nothing."""
+        if self._whole is not None:
+            return
         await self._driver.close()
 
     async def __aenter__(self) -> AsyncClient:

@@ -100,12 +100,12 @@ def run(
     terms = Terms(None if standby else wait, ttl, grace, restarts, within)
     with options.client(FAILED) as client, _errors_end_the_command(report):
         client.store(job)  # raises for an invalid name, before the job is started
+        addresses = client.addresses
         # If the service uses tokens, the job's location will also have a credential.
         secret = None if options.token is None else FileCredential(0, "", "")
-        check(command, os.environ, checkpoint_location(options.urls, job, 0, authority=authority, credential=secret))
+        check(command, os.environ, checkpoint_location(addresses, job, 0, authority=authority, credential=secret))
         supervisor = Supervisor(
             client,
-            options.urls,
             job,
             command,
             terms,

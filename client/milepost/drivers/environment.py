@@ -17,7 +17,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Final, TypedDict
 
+from milepost.core.calls.calls import Caller
+from milepost.core.calls.cells import CellsCaller
 from milepost.core.calls.credentials import AsyncToken, Token
+from milepost.core.calls.replicas import Replicas
+from milepost.core.cell_list import is_cell_list
+from milepost.drivers.cell_lists import PLACE, CellSource, cells_in
 from milepost.drivers.connections import Verify, trusting
 from milepost.portable import others_may_read
 from milepost.types import Process
@@ -56,11 +61,24 @@ class ConnectionArguments(TypedDict):
 
 @dataclass(frozen=True)
 class Access:
-    """The addresses of a service, the caller's credentials, the trusted certificates and the presented one."""
+    """The addresses of a service, the caller's credentials, the trusted certificates and the presented one. ``cells``
+    reads the list of cells; None for one deployment.
+    """
 
     addresses: tuple[str, ...]
     token: AsyncToken | None = field(repr=False)
     verify: Verify
+    cells: CellSource | None = None
+
+    def caller(self, timeout: float, direct_above: int | None) -> Caller:
+        """Make the caller of a client, whose calls take ``timeout`` seconds, and which transfers states of more than
+        ``direct_above`` bytes directly. Raises ValueError for addresses that cannot be used.
+        """
+
+        def of_one(replicas: Replicas) -> Caller:
+            return Caller(replicas, timeout=timeout, token=self.token, direct_above=direct_above)
+
+        return of_one(Replicas(self.addresses)) if self.cells is None else CellsCaller(self.cells, of_one, timeout)
 
 
 def access(
@@ -79,10 +97,11 @@ def access(
     that cannot be used.
     """
     if url is not None:
-        addresses = (url,) if isinstance(url, str) else tuple(url)
-        return Access(addresses, _token(token, token_file), _verify(verify, cert, key))
-    addresses = addresses_in(os.environ.get(URL, ""))
-    if not addresses:
+        trusted, addresses = _verify(verify, cert, key), (url,) if isinstance(url, str) else tuple(url)
+        cells = cells_in(addresses[0], trusted) if len(addresses) == 1 else None
+        return Access(addresses, _token(token, token_file), trusted, cells)
+    named = os.environ.get(URL, "").strip()
+    if not addresses_in(named):
         raise ValueError(f"no address of a Milepost service: give one to the client, or set {URL}")
     if token is None and token_file is None:
         token = _variable(TOKEN)
@@ -91,11 +110,14 @@ def access(
         verify = _variable(CA)
     if cert is None and verify is not False and not isinstance(verify, ssl.SSLContext):
         cert, key = _variable(CERT), key or _variable(KEY)
-    return Access(addresses, _token(token, token_file), _verify(verify, cert, key))
+    trusted = _verify(verify, cert, key)
+    return Access(addresses_in(named), _token(token, token_file), trusted, cells_in(named, trusted))
 
 
 def addresses_in(text: str) -> tuple[str, ...]:
-    """Return the addresses in a comma-separated text."""
+    """Return the addresses in a comma-separated text; a list of cells, or the place of one, is returned as it is."""
+    if text.startswith(PLACE) or is_cell_list(text):
+        return (text,)
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 

@@ -140,6 +140,21 @@ LIST_JOBS = operation(
     query={"dropped": "`true`: the jobs that were dropped, in place of the others.", **PAGED},
 )
 DROP_JOB = change("dropJob", "DELETE", JOB, fenced=True, audit_name="drop", summary="Drop a job", answer="DroppedJob")
+GET_PLACEMENT = read(
+    "getPlacement", f"{JOB}/placement", {Code.CORRUPT}, summary="The cell of a job", answer="Placement"
+)
+PLACE_JOB = operation(
+    "placeJob",
+    "PUT",
+    f"{JOB}/placement",
+    Right.WRITE,
+    {*COMMITS, Code.NOT_ACCEPTABLE, Code.UNSUPPORTED_MEDIA_TYPE, Code.CELLS_DIFFER},
+    audit_name="place",
+    summary="Begin a job in this cell",
+    answer="Placement",
+    takes=KEYED,
+    gives=(Header.REPLAYED,),
+)
 REPORT_ROWS = change(
     "reportRows",
     "POST",

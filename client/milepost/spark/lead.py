@@ -112,11 +112,10 @@ def lead(
     name = checked_name(job, "job")  # a job's handles and files are in a store of the same name
     connection = ConnectionArguments(url=url, token=token, token_file=token_file, verify=verify, cert=cert, key=key)
     with Client(**connection, timeout=timeout) as client:
-        urls = client.addresses
-        _check_session(spark, checkpoint_location(urls, name, 0, authority=authority).fence)
+        _check_session(spark, checkpoint_location(client.addresses, name, 0, authority=authority).fence)
         who = holder or f"{spark.sparkContext.applicationId}@{socket.gethostname()}:{os.getpid()}"
         process = this_process(spark.sparkContext.applicationId, spark.sparkContext.uiWebUrl)
-        prepare = partial(warm_up, spark, urls, name)
+        prepare = partial(warm_up, spark, name)
         driver = Driver(spark)
         with (
             _alone(spark, name),
@@ -144,11 +143,10 @@ def lead(
                 taken = take_over(
                     leadership,
                     spark,
-                    client,
                     name,
                     settings,
                     authority=authority,
-                    token_url=token_url or urls[0],
+                    token_url=token_url,
                     must_exist=must_exist,
                     outage_timeout=outage_timeout,
                     if_damaged=chosen,

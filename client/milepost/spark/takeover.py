@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pyspark.errors import SparkNoSuchElementException
 
-from milepost.client import Client
-from milepost.core.checkpoint_location import CheckpointLocation, checkpoint_location, default_authority
+from milepost.core.checkpoint_location import CheckpointLocation
 from milepost.errors import NoProgress, UnsafeQuery, WrongCheckpoint
 from milepost.files import JobFiles
 from milepost.integrity import IfDamaged, described, look, newest_whole, refusal
@@ -71,12 +70,11 @@ class TakenOver:
 def take_over(
     leadership: Leadership,
     spark: SparkSession,
-    client: Client,
     name: str,
     settings: SessionSettings,
     *,
     authority: str | None,
-    token_url: str,
+    token_url: str | None,
     must_exist: bool,
     outage_timeout: float,
     if_damaged: IfDamaged,
@@ -89,20 +87,10 @@ def take_over(
     Raises the errors of `milepost.spark.lead`; among them `Fenced`, `SessionLost` and the errors of an outage, after
     which this driver may try again later.
     """
-    store = leadership.store
+    store, client = leadership.store, leadership.client
     certain = ResolvingStore(store, outage_timeout=outage_timeout)
-    pointer = JobPointer.take(certain, authority or default_authority(client.addresses), must_exist=must_exist)
-    known = _authority(name, pointer, authority)
-    location = checkpoint_location(
-        # The addresses begin with the leader's: each of a query's many Hadoop file systems asks the first address
-        # first.
-        client.addresses,
-        name,
-        certain.epoch,
-        authority=known,
-        credential=store.file_credential(),
-        token_url=token_url,
-    )
+    pointer = JobPointer.take(certain, authority or client.default_authority, must_exist=must_exist)
+    location = leadership.location(_authority(name, pointer, authority), token_url)
     settings.put(location.settings, location.fence)
     warn_of_strangers(location, default_file_system(spark), "fs.defaultFS")
     # The tree waits out an outage for `client.timeout` at most; then the take-over fails, and the driver stands by.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from milepost.client import Client
 from milepost.core.checkpoint_location import checkpoint_location
 from milepost.errors import MilepostError
 from milepost.spark.recovery import newest
@@ -44,7 +45,7 @@ _PLANNED = (
 )
 
 
-def warm_up(spark: SparkSession, urls: Sequence[str], store: str) -> None:
+def warm_up(spark: SparkSession, store: str, client: Client) -> None:
     """Start a thread that plans queries which never run, reads a little of the job's checkpoint, and some state if it
     is large.
 
@@ -53,7 +54,9 @@ def warm_up(spark: SparkSession, urls: Sequence[str], store: str) -> None:
     take-over does not wait for the thread, and errors of the thread are only logged. If the service uses tokens, a
     driver without the epoch may not read files; the JVM has then at least loaded the classes for reading.
     """
-    threading.Thread(target=_prepare, args=(spark, urls, store), name="milepost-warm-up", daemon=True).start()
+    threading.Thread(
+        target=_prepare, args=(spark, client.addresses, store), name="milepost-warm-up", daemon=True
+    ).start()
 
 
 def _prepare(spark: SparkSession, urls: Sequence[str], store: str) -> None:

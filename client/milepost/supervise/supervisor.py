@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from milepost.client import Client
-from milepost.core.checkpoint_location import CheckpointLocation, checkpoint_location, default_authority
+from milepost.core.checkpoint_location import CheckpointLocation
 from milepost.drivers.environment import default_holder, this_process
 from milepost.errors import SessionLost
 from milepost.integrity import IfDamaged, go_back, look
@@ -51,8 +51,7 @@ class Terms:
 
 
 class Supervisor:
-    """Runs the command of the job ``job`` whenever this process leads the job. ``urls`` are the addresses of the
-    service, where the checkpoint location of the job is.
+    """Runs the command of the job ``job`` whenever this process leads the job.
 
     Each start of the command has its own epoch. So processes of an earlier start that still run, such as an executor,
     can no longer change the files of the job.
@@ -61,7 +60,6 @@ class Supervisor:
     def __init__(
         self,
         client: Client,
-        urls: Sequence[str],
         job: str,
         command: Sequence[str],
         terms: Terms,
@@ -76,12 +74,11 @@ class Supervisor:
         self._standby = Standby(
             client, who, job, terms.ttl, terms.wait, process=this_process(), on_wish=lambda _: self._signals.ask()
         )
-        self._client = client
         self._job = job
         self._arguments = command
         self._terms = terms
-        self._authority = authority or default_authority(urls)
-        self._token_url = token_url or urls[0]  # the first address will do, since any replica redirects to the leader
+        self._authority = authority
+        self._token_url = token_url
         self._if_damaged = if_damaged
         self._digests = digests
         self._restarts = Restarts(terms.restarts, terms.within)
@@ -150,17 +147,8 @@ class Supervisor:
         store = leadership.store
         found = look(store, digests=self._digests or self._restarts.count > 0)
         go_back(store, found, self._if_damaged)
-        credential = store.file_credential()
+        location = leadership.location(self._authority, self._token_url)
         assert store.epoch is not None
-        location = checkpoint_location(
-            # the leader is first, since each of the many Hadoop file systems in a query tries the first address first
-            self._client.addresses,
-            self._job,
-            store.epoch,
-            authority=self._authority,
-            credential=credential,
-            token_url=self._token_url,
-        )
         return leadership.session, store.epoch, location
 
     def _watched(self, command: Command, session: Session, epoch: int, file: PrivateFile) -> End:

@@ -18,7 +18,8 @@ class JournalSettings:
     long a leader with a lease keeps trying to take the journal over before it lets another replica try.
     ``most_waiting`` is how many requests may wait to be committed. Every granted epoch is above ``epoch_floor``.
     ``most_uploads`` is how many pending uploads a store may have. ``accepted_losses`` has the names of the losses that
-    the owner accepts.
+    the owner accepts. The deployment is the cell ``cell`` of the cells ``cells``; if ``cell`` is empty, it stays what
+    it is.
     """
 
     commit_seconds: float = 10.0
@@ -28,6 +29,8 @@ class JournalSettings:
     epoch_floor: int = 0
     most_uploads: int = 1000
     accepted_losses: frozenset[str] = frozenset()
+    cell: str = ""
+    cells: tuple[str, ...] = ()
 
 
 class JournalObserver(Protocol):

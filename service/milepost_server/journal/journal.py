@@ -21,6 +21,7 @@ from milepost_backends.contract import (
     Head,
     JournalDamaged,
     Leadership,
+    Misconfigured,
     PointerStore,
     StorageUnavailable,
     Unknown,
@@ -39,11 +40,11 @@ from milepost_server.journal.memory import JournalMemory
 from milepost_server.journal.pending import Decide, PendingRequest, Served
 from milepost_server.memory.state import State
 from milepost_server.memory.view import View
-from milepost_server.model.records import encode
+from milepost_server.model.records import DEPLOYMENT_KEY, Deployment, encode
 from milepost_server.model.requests.base import LEADER, Request
 from milepost_server.model.requests.sessions import CreateDeployment
 from milepost_server.rules.decide import decide as rules_decide
-from milepost_server.rules.decisions import Accepted, DecisionContext
+from milepost_server.rules.decisions import Accepted, DecisionContext, Refused
 
 log = logging.getLogger("milepost.journal")
 
@@ -219,14 +220,19 @@ class Journal:
         )
 
     async def _create_deployment(self) -> str:
-        """Return the id of the deployment, after creating the deployment if the journal has none yet."""
-        memory = self._memory
-        request = CreateDeployment(LEADER, deployment=secrets.token_hex(6))
+        """Return the id of the deployment, after creating the deployment if the journal has none yet, and making it the
+        cell that the settings name. Raises `Misconfigured` if it is another cell.
+        """
+        memory, settings = self._memory, self._settings
+        is_new = memory.view.state.get(DEPLOYMENT_KEY) is None
+        request = CreateDeployment(LEADER, secrets.token_hex(6), settings.cell, settings.cells)
         decision = self._decide(View(memory.view.state), request, self.context(memory.head.revision + 1))
+        if isinstance(decision, Refused):
+            raise Misconfigured(f"the settings name another cell: {decision.detail}")
         assert isinstance(decision, Accepted)
         deployment = str(decision.answer.body["deployment"])
         if decision.changes:
-            if self._marker is not None:
+            if is_new and self._marker is not None:
                 await self._marker.refuse_to_found()
             made = decision.changes.items()
             changes = [Change(key, encode(key, record)) for key, record in made if record is not None]
@@ -239,9 +245,23 @@ class Journal:
             memory.head = outcome.head
             memory.events.move(outcome.head.revision)
             memory.view.state.apply(made)
-            if self._marker is not None:
+            if is_new and self._marker is not None:
                 await self._marker.set(deployment)
+        self._name_cell()
         return deployment
+
+    def _name_cell(self) -> None:
+        """Log which cell the deployment is, and that it keeps its list of cells if the settings have another one."""
+        record, settings = self._memory.view.state.get(DEPLOYMENT_KEY), self._settings
+        if not isinstance(record, Deployment) or not record.cell:
+            return
+        log.info("this deployment is the cell %s of %s", record.cell, ", ".join(record.cells))
+        if settings.cell and {*settings.cells} != {*record.cells}:
+            log.error(
+                "the settings name the cells %s, and lack some: that list is not taken, and jobs begin by the list %s",
+                ", ".join(settings.cells),
+                ", ".join(record.cells),
+            )
 
     async def run(self) -> None:
         """Commit submitted requests until cancelled. Raises `LeadershipLost` when this process must stop leading."""

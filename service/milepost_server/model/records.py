@@ -166,10 +166,12 @@ class Upload(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, 
 
 class Deployment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The deployment. Its random ``id`` is chosen once, by the first leader of the journal. The keys of all blobs begin
-    with this id.
+    with this id. ``cell`` is its name among the cells ``cells``, empty if it is no cell.
     """
 
     id: str
+    cell: str = ""
+    cells: tuple[str, ...] = ()
     schema: int = msgspec.field(default_factory=schema)
 
     @property

@@ -18,6 +18,7 @@ from milepost_server.operations.handles import HandleOperations
 from milepost_server.operations.history import HistoryOperations
 from milepost_server.operations.jobs import JobOperations
 from milepost_server.operations.lookups import StateLookups
+from milepost_server.operations.placement import PlacementOperations
 from milepost_server.operations.sessions import SessionOperations
 from milepost_server.operations.snapshots import SnapshotOperations
 from milepost_server.operations.states import StateOperations, StateReader
@@ -48,6 +49,7 @@ class Operations:
     jobs: JobOperations
     leading: LeadingOperations
     lookups: StateLookups
+    placement: PlacementOperations
     publisher: Publisher
     reader: StateReader
     sessions: SessionOperations
@@ -104,6 +106,7 @@ def operations_of(replica: Replica, most_watches: int = MOST_WATCHES) -> Operati
         jobs=JobOperations(journal, replica.loop_time, replica.epoch_queues, replica.leases, snapshots),
         leading=LeadingOperations(journal, replica.step_down),
         lookups=StateLookups(replica.lookups, reader, files, trees),
+        placement=PlacementOperations(journal, submitter),
         publisher=Publisher(journal, replica.deletions, submitter, replica.manifests),
         reader=reader,
         sessions=SessionOperations(

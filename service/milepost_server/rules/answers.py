@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from milepost_server.memory.lookup import Lookup
-from milepost_server.model.records import Handle, Session, Store
+from milepost_server.model.records import DEPLOYMENT_KEY, Deployment, Handle, Session, Store
 from milepost_server.model.trees import Entry
 from milepost_server.rules.locks import holders
 
@@ -74,6 +74,18 @@ def process_body(session: Session | None) -> dict[str, Any] | None:
         "pid": found.pid or None,
         "application": found.application or None,
         "ui": found.ui or None,
+    }
+
+
+def placement_body(view: Lookup, job: str) -> dict[str, Any]:
+    """Return what this cell knows of where a job is, as JSON."""
+    deployment = view.get(DEPLOYMENT_KEY)
+    known = deployment if isinstance(deployment, Deployment) else Deployment("")
+    return {
+        "job": job,
+        "cell": known.cell or None,
+        "cells": list(known.cells),
+        "placement": "none" if view.store(job) is None else "here",
     }
 
 

@@ -11,7 +11,7 @@ from milepost_server.memory.lookup import ManifestsNotLoaded
 from milepost_server.memory.view import View
 from milepost_server.model.records import Corrupt, Handle, Session, Store, store_key
 from milepost_server.model.requests.base import HandleRequest, Keeper, Request
-from milepost_server.model.requests.handles import LockAll, Remove
+from milepost_server.model.requests.handles import LockAll, PlaceJob, Remove
 from milepost_server.model.requests.trees import PutFile
 from milepost_server.model.trees import Tree, TreePath
 from milepost_server.rules import epochs, guards, history, replays, restored_history
@@ -69,7 +69,7 @@ def _decided(view: View, request: Request, context: DecisionContext) -> Decision
     decision = refused or HANDLERS[type(request)](view, request, context)
     if request.attempt.number > 1:
         decision = replays.refuse_unsafe_retry(decision, request, _evicted_answers_at(view, request), context)
-    return decision if name is None or store is not None else _with_store(view, name, decision)
+    return decision if name is None or store is not None else _with_store(view, name, request, decision, context)
 
 
 def _refusal(
@@ -85,14 +85,19 @@ def _refusal(
     return guards.epoch_is_current(store or Store(name), request.epoch, context.epoch_floor)
 
 
-def _with_store(view: View, store: str, decision: Decision) -> Decision:
+def _with_store(view: View, store: str, request: Request, decision: Decision, context: DecisionContext) -> Decision:
     """Add a new record of the store to the changes of the first request that changes something in it: so the store
-    exists from then on.
+    exists from then on. Return the refusal of such a request if the store may not begin here.
     """
-    if not isinstance(decision, Accepted) or not decision.changes:
+    if not isinstance(decision, Accepted) or not (decision.changes or context.dry):
         return decision
     key = store_key(store)
-    if key in decision.changes or view.get(key) is not None:
+    if view.get(key) is not None:
+        return decision
+    cells = request.cells if isinstance(request, PlaceJob) else None
+    if refused := guards.store_may_begin(view, store, cells):
+        return refused
+    if context.dry or key in decision.changes:
         return decision
     return replace(decision, changes={key: view.store_or_new(store), **decision.changes})
 

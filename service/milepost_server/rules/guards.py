@@ -5,9 +5,9 @@ Model checking (``model/``) showed what fails without each guard.
 
 from __future__ import annotations
 
-from milepost.wire import Code, Outcome
+from milepost.wire import Code, Outcome, cells_digest
 from milepost_server.memory.lookup import Lookup
-from milepost_server.model.records import Corrupt, Handle, Session, Store, Upload
+from milepost_server.model.records import DEPLOYMENT_KEY, Corrupt, Deployment, Handle, Session, Store, Upload
 from milepost_server.model.requests.base import Attempt, BlobRef, Request, UploadRef
 from milepost_server.rules.decisions import DecisionContext, Refused
 
@@ -68,6 +68,27 @@ def epoch_is_current(store: Store, epoch: int | None, floor: int = 0) -> Refused
     return Refused(
         Code.FENCED, f"{given}, the current one of {store.name!r} is {store.epoch}", {"current": store.epoch}
     )
+
+
+def store_may_begin(view: Lookup, store: str, cells: str | None) -> Refused | None:
+    """Refuse to begin a store in a cell, unless the client's list of cells has the digest ``cells`` of this cell's own:
+    two clients with different lists would begin one job in two cells. ``cells`` is None for a write, which begins no
+    store in a cell. A deployment that is no cell begins every store.
+    """
+    deployment = view.get(DEPLOYMENT_KEY)
+    if isinstance(deployment, Corrupt):
+        detail = f"the record of the deployment is damaged, so it is not known of which cells {store!r} may begin in"
+        return Refused(Code.CORRUPT, f"{detail} one: {deployment.reason}")
+    if not isinstance(deployment, Deployment) or not deployment.cell:
+        return None if cells is None else Refused(Code.CELLS_DIFFER, "this deployment is not one of several cells")
+    extras = {"cell": deployment.cell, "cells": list(deployment.cells)}
+    names = ", ".join(deployment.cells)
+    if cells is None:
+        detail = f"there is no {store!r} in the cell {deployment.cell!r}, and a write begins none: give the client the"
+        return Refused(Code.CELLS_DIFFER, f"{detail} addresses of all cells, {names}", extras)
+    if cells != cells_digest(deployment.cells):
+        return Refused(Code.CELLS_DIFFER, f"the cell {deployment.cell!r} has the list of cells {names}", extras)
+    return None
 
 
 def version_matches(handle: Handle, version: str) -> Refused | None:

@@ -22,19 +22,17 @@ ONCE = Terms(restarts=0)
     ("program", "status"), [("pass", 0), ("raise SystemExit(7)", 7), ("import os; os.kill(os.getpid(), 9)", 137)]
 )
 def test_the_status_of_the_command_is_passed_through(
-    service: Service, blocking: milepost.Client, name: str, program: str, status: int
+    blocking: milepost.Client, name: str, program: str, status: int
 ) -> None:
     command = [sys.executable, "-c", program]
-    assert Supervisor(blocking, [service.url], name, command, ONCE).run() == status
+    assert Supervisor(blocking, name, command, ONCE).run() == status
     assert blocking.session("next").store(name).campaign(0.0).epoch == 2
 
 
-def test_what_cannot_be_started_is_not_started_again(
-    service: Service, blocking: milepost.Client, name: str, tmp_path: Path
-) -> None:
+def test_what_cannot_be_started_is_not_started_again(blocking: milepost.Client, name: str, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("text")
     with pytest.raises(CannotStart):
-        Supervisor(blocking, [service.url], name, [str(tmp_path / "text")], Terms()).run()
+        Supervisor(blocking, name, [str(tmp_path / "text")], Terms()).run()
     assert blocking.session("next").store(name).campaign(0.0).epoch == 2
 
 
@@ -47,7 +45,7 @@ def test_a_command_that_lost_its_epoch_once_too_often(service: Service, blocking
     )
     command = [sys.executable, "-c", program, service.url, name]
     with pytest.raises(SessionLost):
-        Supervisor(blocking, [service.url], name, command, Terms(ttl=10.0, restarts=0)).run()
+        Supervisor(blocking, name, command, Terms(ttl=10.0, restarts=0)).run()
 
 
 def test_a_person_stops_the_command_as_by_sigterm(service: Service, blocking: milepost.Client, name: str) -> None:
@@ -57,10 +55,10 @@ def test_a_person_stops_the_command_as_by_sigterm(service: Service, blocking: mi
         "import milepost; milepost.Client(sys.argv[1]).stop_job(sys.argv[2], who='anna'); time.sleep(300)"
     )
     command = [sys.executable, "-c", program, service.url, name]
-    assert Supervisor(blocking, [service.url], name, command, Terms()).run() == 9
+    assert Supervisor(blocking, name, command, Terms()).run() == 9
     assert blocking.job_info(name).state == "stopped"
     with pytest.raises(milepost.EpochHeld, match="was stopped by anna"):
-        Supervisor(blocking, [service.url], name, command, Terms(wait=0.0)).run()
+        Supervisor(blocking, name, command, Terms(wait=0.0)).run()
 
 
 HANDED = """
@@ -70,26 +68,25 @@ first = os.environ["MILEPOST_EPOCH"] == "1"
 """
 
 
-def test_temporary_files_may_be_removed_meanwhile(service: Service, blocking: milepost.Client, name: str) -> None:
+def test_temporary_files_may_be_removed_meanwhile(blocking: milepost.Client, name: str) -> None:
     """As those are that have not been touched for ten days."""
     program = HANDED + "shutil.rmtree(file.parent) if first else file.read_text(); sys.exit(first)"
     command = [sys.executable, "-c", program]
-    assert Supervisor(blocking, [service.url], name, command, Terms(restarts=1)).run() == 0
+    assert Supervisor(blocking, name, command, Terms(restarts=1)).run() == 0
 
 
 def test_the_private_file_is_kept_while_the_command_runs(
-    service: Service, blocking: milepost.Client, name: str, monkeypatch: pytest.MonkeyPatch
+    blocking: milepost.Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("milepost.supervise.supervisor._KEEP", 0.1)
     # In one step, since a file that is written again while its directory is being emptied would be in the way.
     removed = "gone = file.parent.rename(file.parent.with_suffix('.gone')); shutil.rmtree(gone)"
     awaited = "end = time.monotonic() + 60\nwhile not file.exists(): assert time.monotonic() < end; time.sleep(0.1)"
     program = f"{HANDED}{removed}\n{awaited}"
-    assert Supervisor(blocking, [service.url], name, [sys.executable, "-c", program], ONCE).run() == 0
+    assert Supervisor(blocking, name, [sys.executable, "-c", program], ONCE).run() == 0
 
 
 def test_settings_that_cannot_be_handed_over_are_a_failed_start(
-    service: Service,
     blocking: milepost.Client,
     name: str,
     tmp_path: Path,
@@ -101,12 +98,12 @@ def test_settings_that_cannot_be_handed_over_are_a_failed_start(
     command = [sys.executable, "-c", "import sys, pathlib; pathlib.Path(sys.argv[1]).write_text('<'); sys.exit(3)"]
     command += [str(tmp_path / "hdfs-site.xml")]
     with pytest.raises(ValueError, match=r"hdfs-site\.xml"):
-        Supervisor(blocking, [service.url], name, command, Terms(restarts=2), authority="milepost").run()
+        Supervisor(blocking, name, command, Terms(restarts=2), authority="milepost").run()
     assert caplog.text.count("its settings cannot be handed over") == 2
     assert caplog.text.count("starting it again in 2 s") == 1
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
     with pytest.raises(FileNotFoundError):
-        Supervisor(blocking, [service.url], name, command, Terms(restarts=0)).run()
+        Supervisor(blocking, name, command, Terms(restarts=0)).run()
 
 
 def test_tokens_come_from_the_first_address_whoever_leads(tmp_path: Path, name: str) -> None:
@@ -117,19 +114,19 @@ def test_tokens_come_from_the_first_address_whoever_leads(tmp_path: Path, name: 
     with Port() as nobody, serving(tmp_path, "--token-file", str(tmp_path / "tokens")) as service:
         urls = [f"http://{nobody.address}", service.url]
         with milepost.Client(urls, token="a1" * 32) as client:
-            assert Supervisor(client, urls, name, command, ONCE).run() == 0
+            assert Supervisor(client, name, command, ONCE).run() == 0
     settings = (tmp_path / "settings").read_text()
     assert f"oauth2.refresh.url=http://{nobody.address}/oauth2/token" in settings
     assert f"http-address.milepost.r1={service.url.removeprefix('http://')}" in settings
 
 
-def test_handlers_of_signals_are_put_back(service: Service, blocking: milepost.Client, name: str) -> None:
+def test_handlers_of_signals_are_put_back(blocking: milepost.Client, name: str) -> None:
     def mine(*_: object) -> None:
         raise AssertionError
 
     before = signal.signal(signal.SIGTERM, mine)
     try:
-        Supervisor(blocking, [service.url], name, [sys.executable, "-c", ""], ONCE).run()
+        Supervisor(blocking, name, [sys.executable, "-c", ""], ONCE).run()
         assert signal.getsignal(signal.SIGTERM) is mine
     finally:
         signal.signal(signal.SIGTERM, before)

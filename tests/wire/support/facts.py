@@ -30,6 +30,7 @@ CODES: dict[str, int] = {
     "not-locked": 409,
     "held": 409,
     "fenced": 409,
+    "cells-differ": 409,
     "session-expired": 410,
     "blob-missing": 410,
     "compacted": 410,

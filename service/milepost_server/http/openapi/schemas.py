@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from milepost.wire import NAME
+from milepost.wire import CELL, NAME
 
 Schema = dict[str, Any]
 
@@ -28,6 +28,7 @@ NAME_SCHEMA: Final[Schema] = {
 TAG_PATTERN: Final = r'^"[\x21\x23-\x7e]{1,128}"$'
 
 _TEXT: Schema = {"type": "string"}
+_CELL: Schema = {"type": "string", "pattern": "^" + CELL.pattern.removesuffix(r"\Z") + "$"}
 _COUNT: Schema = {"type": "integer", "format": "int64", "minimum": 0}
 _SECONDS: Schema = {"type": "number", "format": "double", "minimum": 0}
 _TIME: Schema = {"type": "string", "format": "date-time"}
@@ -205,6 +206,12 @@ SCHEMAS: Final[dict[str, Schema]] = {
         oldest=_nullable(_object(**_SNAPSHOT, taken=_nullable(_TIME))),
         damaged=_COUNT,
         wish=_WISH,
+    ),
+    "Placement": _object(
+        job=NAME_SCHEMA,
+        cell=_nullable(_CELL),
+        cells={"type": "array", "items": _CELL},
+        placement={"type": "string", "enum": ["here", "none"]},
     ),
     "RowsEntered": _object(entered=_COUNT),
     "HistoryRestored": _object(entered=_COUNT),

@@ -124,6 +124,15 @@ class ReportRows(StoreRequest, frozen=True, gc=False):
     rows: Mapping[int, int] = {}
 
 
+class PlaceJob(StoreRequest, frozen=True, gc=False):
+    """Begin a store in this cell, for a client whose list of cells has the digest ``cells``."""
+
+    needs_session: ClassVar[bool] = False
+    keeper: ClassVar[Keeper] = Keeper.NONE
+
+    cells: str = ""
+
+
 class CreateUpload(StoreRequest, frozen=True, gc=False):
     """Create an upload, which lets a client put bytes itself: ``blob`` is their key, size and digest.
 

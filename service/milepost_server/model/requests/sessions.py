@@ -41,8 +41,12 @@ class ExpireSession(Request, frozen=True, gc=False):
 
 
 class CreateDeployment(Request, frozen=True, gc=False):
-    """Give the deployment the id ``deployment`` if it has none. Made by the leader itself before it serves."""
+    """Give the deployment the id ``deployment`` if it has none, and make it the cell ``cell`` of the cells ``cells``,
+    unless ``cell`` is empty. Made by the leader itself before it serves.
+    """
 
     by_leader: ClassVar[bool] = True
 
     deployment: str = ""
+    cell: str = ""
+    cells: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Open, end and expire sessions, and give the deployment its id.
+"""Open, end and expire sessions, and give the deployment its id and its place among cells.
 
 Keepalives change no stored record, so there is no rule for them.
 """
@@ -16,7 +16,7 @@ from milepost_server.model.records import DEPLOYMENT_KEY, Corrupt, Deployment, S
 from milepost_server.model.requests.sessions import CreateDeployment, EndSession, ExpireSession, OpenSession
 from milepost_server.rules import guards, history, replays
 from milepost_server.rules.answers import session_body
-from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Refused
 
 
 def open_session(view: View, request: OpenSession, context: DecisionContext) -> Decision:
@@ -66,23 +66,28 @@ def expire_session(view: View, request: ExpireSession, context: DecisionContext)
     return Accepted(Answer(), {session_key(session.id): replace(session, ended=context.revision), **entered})
 
 
-def found(view: View, request: CreateDeployment, _: DecisionContext) -> Decision:
-    """Give the deployment its id, once and for all.
+def create_deployment(view: View, request: CreateDeployment, _: DecisionContext) -> Decision:
+    """Give the deployment its id, once and for all, and its place among the cells.
 
-    A record that cannot be read stays unchanged, since it may contain the id: it may be damaged, or of a newer release.
+    The name of a cell stays, and its list of cells only grows: the decision of where a job begins depends on both. A
+    list that is not longer is not taken. A record that cannot be read stays unchanged, since it may contain the id: it
+    may be damaged, or of a newer release.
     """
     record = view.get(DEPLOYMENT_KEY)
-    if isinstance(record, Deployment):
-        return Accepted(Answer({"deployment": record.id}))
-    answer = Answer({"deployment": request.deployment})
     if isinstance(record, Corrupt):
-        return Accepted(answer)
-    return Accepted(answer, {DEPLOYMENT_KEY: Deployment(request.deployment)})
+        return Accepted(Answer({"deployment": request.deployment}))
+    old = record if isinstance(record, Deployment) else Deployment(request.deployment)
+    answer = Answer({"deployment": old.id})
+    if request.cell and old.cell not in ("", request.cell):
+        return Refused(Code.CELLS_DIFFER, f"this deployment is the cell {old.cell!r}, and not {request.cell!r}")
+    grown = {*request.cells} >= {*old.cells}
+    new = replace(old, cell=request.cell, cells=request.cells) if request.cell and grown else old
+    return Accepted(answer) if new == record else Accepted(answer, {DEPLOYMENT_KEY: new})
 
 
 HANDLERS: Final[Handlers] = {
     OpenSession: open_session,
     EndSession: end_session,
     ExpireSession: expire_session,
-    CreateDeployment: found,
+    CreateDeployment: create_deployment,
 }

@@ -1,4 +1,4 @@
-"""Decide requests about whole stores: lock all, release all, clear, and drop old records."""
+"""Decide requests about whole stores: place, lock all, release all, clear, and drop old records."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from milepost_server.model.records import (
     Store,
     Upload,
     handle_key,
+    store_key,
     store_of,
 )
-from milepost_server.model.requests.handles import Clear, LockAll, ReleaseAll, Scrub
+from milepost_server.model.requests.handles import Clear, LockAll, PlaceJob, ReleaseAll, Scrub
 from milepost_server.rules import locks, replays
 from milepost_server.rules.answers import handle_body
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Inventory
@@ -64,6 +65,14 @@ def clear(view: View, request: Clear, context: DecisionContext) -> Decision:
     damaged = {handle_key(store.name, name): None for name in view.damaged(store.name)}
     cleared = replace(store, cleared=context.revision)
     return replays.accepted(cleared, request, context, Answer({"cleared": count}), changes=damaged)
+
+
+def place(view: View, request: PlaceJob, _: DecisionContext) -> Decision:
+    """Begin the store in this cell, if it does not exist. `decide` compares the lists of cells."""
+    store = view.store(request.store_name)
+    if store is not None:
+        return Accepted(Answer())
+    return Accepted(Answer(), {store_key(request.store_name): view.store_or_new(request.store_name)})
 
 
 def inventory_entry(view: Lookup, store: Store, name: str) -> dict[str, Any] | Corrupt | None:
@@ -114,5 +123,6 @@ HANDLERS: Final[Handlers] = {
     LockAll: lock_all,
     ReleaseAll: release_all,
     Clear: clear,
+    PlaceJob: place,
     Scrub: scrub,
 }
