@@ -20,7 +20,7 @@ from testbed.java import java
 
 HERE = Path(__file__).parent
 CONFIGS = HERE / "configs"
-MODULES = {"s": "Sessions", "h": "Shards", "t": "MCTrees"}
+MODULES = {"s": "Sessions", "h": "Shards", "t": "MCTrees", "p": "Cells"}
 """By the first letter of a configuration's name; all others are about the protocol itself."""
 
 HOLDS = "holds"
