@@ -111,6 +111,11 @@ class Client(NotPicklable):
         return NAME_SERVICE if self._whole is not None else default_authority(self.addresses)
 
     @property
+    def cell(self) -> str:
+        """The name of the cell; empty for a client of several cells, and of a deployment that is no cell."""
+        return self._caller.cell
+
+    @property
     def timeout(self) -> float:
         """Seconds that one call may take, unless the call has a timeout of its own."""
         return self._caller.timeout
@@ -120,8 +125,8 @@ class Client(NotPicklable):
         the client has the addresses of one deployment, that is this client itself, without a name.
         """
         if not isinstance(self._caller, CellsCaller):
-            return {"": self}
-        return {name: self._of(caller) for name, caller in self._caller.by_cell.items()}
+            return {self.cell: self}
+        return {caller.cell: self._of(caller) for caller in self._caller.each}
 
     def of_job(self, job: str, *, begin: bool = False, timeout: float | None = None) -> Client:
         """Return a client for the cell that has the job, or, if there is no such job, for the cell in which it would

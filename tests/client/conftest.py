@@ -10,7 +10,7 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,6 +99,22 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """One real service for all tests; each takes a store of its own."""
     with serving(tmp_path_factory.mktemp("service")) as running:
         yield running
+
+
+@contextmanager
+def cell(data: Path, name: str, names: str, port: Port | None = None) -> Iterator[Service]:
+    """The server of one cell, which has the list of ``names``."""
+    data.mkdir(exist_ok=True)
+    with serving(data, "--cell", name, "--cells", names, port=port) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def cells(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Service]]:
+    """Two cells, which tests share; each takes jobs of its own."""
+    data = tmp_path_factory.mktemp("cells")
+    with ExitStack() as running:
+        yield {name: running.enter_context(cell(data / name, name, "a,b")) for name in ("a", "b")}
 
 
 @pytest.fixture(params=["blocking", "asynchronous"])

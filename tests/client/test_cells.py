@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +13,12 @@ import pytest
 
 import milepost
 from milepost.core.cell_list import CellList
-from milepost.errors import CellsDiffer, DeadlineExceeded, InvalidRequest, NotExist
+from milepost.errors import CellsDiffer, DeadlineExceeded, InvalidRequest, NotExist, SessionUnknown
 from testbed.ports import Port
-from tests.client.conftest import Service, serving
+from tests.client.conftest import Service, cell
 from tests.client.flavours import connected
 
 AB, ABC = "a,b", "a,b,c"
-
-
-@contextmanager
-def cell(data: Path, name: str, names: str, port: Port | None = None) -> Iterator[Service]:
-    """The server of one cell, which has the list of ``names``."""
-    data.mkdir(exist_ok=True)
-    with serving(data, "--cell", name, "--cells", names, port=port) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def cells(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Service]]:
-    """Two cells, which most of these tests share; each takes jobs of its own."""
-    data = tmp_path_factory.mktemp("cells")
-    with ExitStack() as running:
-        yield {name: running.enter_context(cell(data / name, name, AB)) for name in ("a", "b")}
 
 
 def listed(**cells: Service) -> str:
@@ -108,9 +91,9 @@ def test_a_client_with_the_address_of_its_cell_alone_goes_on_with_its_job(cells:
         assert led(client, job) == 2
 
 
-def test_what_is_about_no_job_is_asked_of_one_cell(cells: dict[str, Service], flavour: str) -> None:
+def test_what_is_about_one_cell_is_asked_of_its_client(cells: dict[str, Service], flavour: str) -> None:
     with connected(flavour, listed(**cells)) as client:
-        for call in (client.status, client.whoami, lambda: list(client.jobs())):
+        for call in (client.status, client.step_down):
             with pytest.raises(InvalidRequest, match="several cells, a, b"):
                 call()
     with milepost.Client(listed(**cells)) as client:
@@ -119,6 +102,22 @@ def test_what_is_about_no_job_is_asked_of_one_cell(cells: dict[str, Service], fl
     with milepost.Client(cells["a"].url) as client:
         assert client.by_cell() == {"": client}
         assert client.of_job("any") is client
+
+
+def test_lists_and_sessions_are_those_of_all_cells(cells: dict[str, Service], flavour: str) -> None:
+    with connected(flavour, listed(**cells), timeout=20.0) as client:
+        jobs = {job_of(name, prefix=f"list-{flavour}") for name in cells}
+        for job in jobs:
+            led(client, job)
+        assert jobs <= {each.job for each in client.jobs()}
+        assert jobs <= {each.store for each in client.stores()}
+        assert client.whoami().admin
+        with milepost.Client(cells["b"].url) as other, other.session(holder="me") as session:
+            assert session.id in [each.session for each in client.sessions()]
+            assert client.session_info(session.id).holder == "me"
+            client.end_session(session.id)
+        with pytest.raises(SessionUnknown):
+            client.session_info("nosuch")
 
 
 def test_lists_that_differ_begin_no_job_and_find_those_that_are_there(cells: dict[str, Service]) -> None:

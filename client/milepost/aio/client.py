@@ -65,6 +65,11 @@ class AsyncClient(NotPicklable):
         return self._caller.replicas.leader_first()
 
     @property
+    def cell(self) -> str:
+        """The name of the cell; empty for a client of several cells, and of a deployment that is no cell."""
+        return self._caller.cell
+
+    @property
     def timeout(self) -> float:
         """Seconds that one call may take, unless the call has a timeout of its own."""
         return self._caller.timeout
@@ -72,8 +77,8 @@ class AsyncClient(NotPicklable):
     def by_cell(self) -> Mapping[str, AsyncClient]:
         """Return a client for each cell, by the cell's name. See `milepost.Client.by_cell`."""
         if not isinstance(self._caller, CellsCaller):
-            return {"": self}
-        return {name: self._of(caller) for name, caller in self._caller.by_cell.items()}
+            return {self.cell: self}
+        return {caller.cell: self._of(caller) for caller in self._caller.each}
 
     async def of_job(self, job: str, *, begin: bool = False, timeout: float | None = None) -> AsyncClient:
         """Return a client for the cell that has the job, or in which it would begin; with ``begin``, it then begins

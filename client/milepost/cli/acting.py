@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Annotated
 
 import typer
@@ -17,6 +17,7 @@ from milepost.session import Session
 from milepost.store import StateHandleStore
 
 _SESSION_SECONDS = 30.0
+_LONG_SESSION_SECONDS = 60.0
 
 InSession = Annotated[
     str | None,
@@ -37,9 +38,15 @@ Campaign = Annotated[
 
 @contextmanager
 def changing(
-    context: typer.Context, store: str, session: str | None = None, epoch: int | None = None, campaign: bool = False
+    context: typer.Context,
+    store: str,
+    session: str | None = None,
+    epoch: int | None = None,
+    campaign: bool = False,
+    *,
+    begin: bool = False,
 ) -> Iterator[StateHandleStore]:
-    """Yield a store that the command may change.
+    """Yield a store that the command may change; with ``begin``, the store may begin by that.
 
     ``session`` is the id of a living session to use; without it, the command opens a session that ends after the block.
     The changes are under ``epoch`` or, with ``campaign``, under a new epoch that ends after the block.
@@ -47,7 +54,10 @@ def changing(
     if campaign and epoch is not None:
         raise typer.BadParameter("has an epoch of its own, so --epoch does not go with it", param_hint="'--campaign'")
     options: Options = context.obj
-    with options.client() as client, _session(context, client, session) as opened:
+    with (
+        options.client() as whole,
+        _session(context, whole.of_job(store, begin=begin), session) as opened,
+    ):
         changed = opened.store(store)
         if epoch is not None:
             yield changed.under(epoch)
@@ -56,6 +66,23 @@ def changing(
                 yield changed
         else:
             yield changed
+
+
+@contextmanager
+def changing_several(context: typer.Context, client: Client) -> Iterator[Callable[[str], StateHandleStore]]:
+    """Yield a function that opens a store which the command may change, and which may begin by that. The command has
+    one session in each cell of such a store; it ends after the block.
+    """
+    with ExitStack() as stack:
+        sessions: dict[str, Session] = {}
+
+        def opened(store: str) -> StateHandleStore:
+            one = client.of_job(store, begin=True)
+            if one.cell not in sessions:
+                sessions[one.cell] = stack.enter_context(one.session(holder(context), _LONG_SESSION_SECONDS))
+            return sessions[one.cell].store(store)
+
+        yield opened
 
 
 @contextmanager

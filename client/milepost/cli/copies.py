@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from itertools import count
 from typing import Annotated
 
 import typer
@@ -14,12 +15,15 @@ from milepost.cli.files import Within
 from milepost.cli.jobs import AsOf, DryRun, Job, Named, OfBatch, chosen
 from milepost.cli.options import Options, shared
 from milepost.cli.output import report, show_all
+from milepost.client import Client
 from milepost.cloning import clone
 from milepost.cloning import planned as planned_clone
 from milepost.comparing import difference
 from milepost.dropping import JobDrop, drop
 from milepost.dropping import planned as planned_drop
+from milepost.errors import InvalidRequest
 from milepost.restoring import newest
+from milepost.wire import Code
 
 
 @shared
@@ -44,20 +48,34 @@ def clone_job(
     if sum(given is not None for given in (snapshot, batch, as_of)) > 1:
         raise typer.BadParameter("give one of SNAPSHOT, --batch and --as-of, or none")
     options: Options = context.obj
-    with options.client() as client:  # planned before the campaign, which would create a missing store
+    with options.client() as whole:  # planned before the campaign, which would create a missing store
+        client = _cell_of_both(whole, job, new)
         source = client.store(job)
         kept = source.files.snapshots()
         unnamed = snapshot is None and batch is None and as_of is None
         name = newest(kept) if unnamed else chosen(kept, snapshot, batch, as_of)
         made = planned_clone(client.store(new), source, name, new_query_id=new_query_id, timeout=within)
         if not dry_run:
-            with changing(context, new, campaign=True) as opened:
+            with changing(context, new, campaign=True, begin=True) as opened:
                 made = clone(opened, source, made.snapshot, new_query_id=new_query_id, timeout=within)
     said = (
         f"{new} would begin" if made.files is None else f"{new} begins with {made.files} files of {made.bytes} bytes,"
     )
     becomes = "".join(f"\n  {what}: {getattr(made, what)}" for what in ("query", "input", "state", "output", "sink"))
     report(context, f"{said} as a clone of {job} at batch {made.batch} ({made.snapshot}){becomes}", **asdict(made))
+
+
+def _cell_of_both(client: Client, job: str, new: str) -> Client:
+    """Return the client of the cell that has a job, if a clone of it may begin there. Raises `InvalidRequest`."""
+    one, other = client.of_job(job), client.of_job(new)
+    if one.cell == other.cell:
+        return one
+    fits = next(name for number in count(2) if client.of_job(name := f"{new}-{number}").cell == one.cell)
+    raise InvalidRequest(
+        Code.INVALID_REQUEST,
+        f"{new} is or begins in the cell {other.cell}, and {job} is in {one.cell}: take a name for the clone that"
+        f" begins there, such as {fits}",
+    )
 
 
 @shared

@@ -8,7 +8,7 @@ meanwhile.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -17,8 +17,8 @@ from typing import Annotated, Final
 import httpx
 import typer
 
-from milepost.cli.acting import holder, led
-from milepost.cli.errors import ExitCode, asking, is_damage, is_outdated, say
+from milepost.cli.acting import changing_several, led
+from milepost.cli.errors import ExitCode, asking, exit_code, is_damage, is_outdated, line_about, say
 from milepost.cli.files import Within
 from milepost.cli.options import Options, Stores, shared
 from milepost.cli.output import show_all
@@ -29,11 +29,9 @@ from milepost.drivers.connections import Connections, Verify
 from milepost.errors import Damaged, MilepostError, NotExist, StateTruncated, VersionMismatch
 from milepost.integrity import described, newest_whole
 from milepost.restoring import require_safe, roll_back
-from milepost.session import Session
 from milepost.store import StateHandleStore
 from milepost.types import CorruptHandle, Handle, StoreSummary, Verification
 
-_SESSION_SECONDS = 60.0
 _SMALL = 64 * 1024
 """A state up to this size is read completely, since that costs no more than reading its beginning."""
 
@@ -71,10 +69,18 @@ def fsck(
         warn_of_unseen_stores(client, store)
         with transfer("fsck", None, quiet=quiet, no_progress=no_progress) as bar:
             examiner = Examiner(client, bar, deep=deep, within=within)
-            found = list(replicas(options.urls, options.token, options.verify(), options.timeout))
-            for summary in client.stores():
-                if not store or any(fnmatchcase(summary.store, pattern) for pattern in store):
-                    found += examiner.store(summary)
+            found = list(replicas(client.addresses, options.token, options.verify(), options.timeout))
+            failed: MilepostError | None = None
+            for cell, one in client.by_cell().items():
+                try:
+                    for summary in one.stores():
+                        if not store or any(fnmatchcase(summary.store, pattern) for pattern in store):
+                            found += examiner.store(summary)
+                except MilepostError as error:
+                    if not cell:
+                        raise
+                    typer.echo(f"cell {cell} is not looked at: {line_about(error)}", err=True)
+                    failed = error
         show_all(context, found, ("store", "kind", "name", "reason", "repair", "see"))
         looked = examiner.looked
         if not quiet:
@@ -84,6 +90,8 @@ def fsck(
             _repair_all(context, client, found, yes=yes, deep=deep, within=within)
     if found:
         raise typer.Exit(ExitCode.REFUSED)
+    if failed is not None:
+        raise typer.Exit(exit_code(failed))
 
 
 def _repair_all(
@@ -97,8 +105,8 @@ def _repair_all(
     repairable = [finding for finding in found if finding.repair is not None]
     if not repairable:
         return
-    with client.session(holder(context), _SESSION_SECONDS) as session:
-        repairer = Repairer(session, deep=deep, within=within)
+    with changing_several(context, client) as opened:
+        repairer = Repairer(opened, deep=deep, within=within)
         for finding in repairable:
             typer.echo(f"to {finding.step}", err=True)
             if not yes and not _is_wanted():
@@ -115,10 +123,12 @@ def _is_wanted() -> bool:
 
 
 class Repairer:
-    """Makes the repairs that findings name, in the name of a session. ``deep`` and ``within`` are as in `Examiner`."""
+    """Makes the repairs that findings name, in stores that ``opened`` opens. ``deep`` and ``within`` are as in
+    `Examiner`.
+    """
 
-    def __init__(self, session: Session, *, deep: bool, within: float) -> None:
-        self._session = session
+    def __init__(self, opened: Callable[[str], StateHandleStore], *, deep: bool, within: float) -> None:
+        self._opened = opened
         self._deep = deep
         self._within = within
 
@@ -128,7 +138,7 @@ class Repairer:
         Raises the errors of the writes, `NoSafeCheckpoint` if no driver could continue after a rollback, and
         `EpochHeld` while a driver leads: then nothing is repaired.
         """
-        store = self._session.store(finding.store)
+        store = self._opened(finding.store)
         if finding.repair is Repair.REMOVE:
             return self._remove(store, finding.name)
         # checked before the campaign, so that a refused rollback does not raise the epoch

@@ -16,7 +16,7 @@ from milepost.cli.acting import holder, in_the_way
 from milepost.cli.errors import ExitCode
 from milepost.cli.options import Options, shared
 from milepost.cli.output import Form, report, show, show_all
-from milepost.cli.service import warn_of_unseen_stores
+from milepost.cli.service import show_of_each_cell, warn_of_unseen_stores
 from milepost.client import Client
 from milepost.errors import Damaged, MilepostError, NotExist
 from milepost.job_types import BegunBatch, HistoryEntry, JobInfo, JobSummary, StandbyInfo
@@ -76,7 +76,7 @@ def list_jobs(
     options: Options = context.obj
     with options.client() as client:
         columns = ("job", "state", "epoch", "holder", "standbys", "batch", "age", "batches_an_hour", "damaged")
-        show_all(context, [_line(each) for each in client.jobs(dropped=dropped)], columns)
+        show_of_each_cell(context, client, lambda one: map(_line, one.jobs(dropped=dropped)), columns)
 
 
 @jobs.command("show")

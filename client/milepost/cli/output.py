@@ -23,14 +23,14 @@ class Form(str, Enum):
 
 def show(context: typer.Context, record: Any) -> None:
     """Print one record: as a table with one line for each field, or as JSON or YAML."""
-    fields = _plain(record)
+    fields = fields_of(record)
     if not _structured(context, fields):
         typer.echo(_table([(key, value) for key, value in fields.items()]))
 
 
 def show_all(context: typer.Context, records: Iterable[Any], columns: tuple[str, ...]) -> None:
     """Print records: as a table with these ``columns``, or with all their fields as JSON or YAML."""
-    rows = [_plain(record) for record in records]
+    rows = [fields_of(record) for record in records]
     if not _structured(context, rows):
         typer.echo(_table([tuple(column.upper() for column in columns), *([row[c] for c in columns] for row in rows)]))
 
@@ -41,7 +41,7 @@ def show_each(context: typer.Context, records: Iterable[Any], columns: tuple[str
     """
     form: Form = context.obj.form
     for record in records:
-        fields = _plain(record)
+        fields = fields_of(record)
         if form is Form.JSON:
             typer.echo(json.dumps(fields, default=str))
         elif form is Form.YAML:
@@ -67,7 +67,8 @@ def _structured(context: typer.Context, value: Any) -> bool:
     return form is not Form.TABLE
 
 
-def _plain(record: Any) -> dict[str, Any]:
+def fields_of(record: Any) -> dict[str, Any]:
+    """Return the fields of a record by name, as they are printed."""
     fields = record if isinstance(record, Mapping) else dataclasses.asdict(record)
     return {key: _text_of(value) for key, value in fields.items()}
 

@@ -1,27 +1,66 @@
 """Requests to the service that several commands make.
 
-They find out which replica leads, whether a store exists, and which stores the token may not read.
+They list something in each cell, and find out which replica leads, whether a store exists, and which stores the token
+may not read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import typer
 
+from milepost.cli.errors import exit_code, line_about
 from milepost.cli.options import Options
+from milepost.cli.output import fields_of, show_all
 from milepost.client import Client
-from milepost.errors import InvalidRequest, NotExist
+from milepost.errors import InvalidRequest, MilepostError, NotExist
 from milepost.types import Status
 from milepost.wire import Code
 
 T = TypeVar("T")
 
 
+def show_of_each_cell(
+    context: typer.Context, client: Client, listed: Callable[[Client], Iterable[Any]], columns: tuple[str, ...]
+) -> None:
+    """Print what ``listed`` returns for the client of each cell, each line with its cell; without the column of the
+    cell if there are no cells. A cell that fails has a line on stderr, and ends the command once the others are shown.
+    """
+    cells = client.by_cell()
+    if len(cells) == 1 and "" in cells:
+        show_all(context, listed(client), columns)
+        return
+    rows: list[dict[str, Any]] = []
+    failed: MilepostError | None = None
+    for name, one in cells.items():
+        try:
+            rows += [{"cell": name, **fields_of(each)} for each in listed(one)]
+        except MilepostError as error:
+            typer.echo(f"cell {name}: {line_about(error)}", err=True)
+            failed = error
+    show_all(context, rows, ("cell", *columns))
+    if failed is not None:
+        raise typer.Exit(exit_code(failed))
+
+
+def of_cell(client: Client, cell: str | None) -> Client:
+    """Return the client of the cell that the user names; without cells, the client itself."""
+    cells = client.by_cell()
+    if cell is None and "" in cells:
+        return client
+    if cell is None or cell not in cells:
+        names = ", ".join(filter(None, cells)) or "(there are none)"
+        raise typer.BadParameter(f"names one of the cells: {names}", param_hint="'--cell'")
+    return cells[cell]
+
+
 def status_of_leader(options: Options, client: Client) -> Status | None:
-    """Return the status of the leader; None if no replica leads. Raises the errors of `Client.status`."""
+    """Return the status of the leader of one deployment; None if no replica leads. Raises the errors of
+    `Client.status`.
+    """
     status = client.status()
     if status.role != "leader" and status.leader is not None:
         with options.client_of((status.leader,)) as leader:
@@ -42,7 +81,7 @@ def of_store(client: Client, store: str, found: Iterable[T]) -> Iterator[T]:
 
 
 def _is_listed(client: Client, store: str) -> bool:
-    names = (each.store for each in client.stores())
+    names = (each.store for each in client.of_job(store).stores())
     return next((name for name in names if name >= store), None) == store
 
 

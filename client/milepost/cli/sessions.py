@@ -11,6 +11,7 @@ import typer
 from milepost.cli.acting import InSession, continued, holder
 from milepost.cli.options import Name, Options, Store, shared
 from milepost.cli.output import report, show, show_all
+from milepost.cli.service import show_of_each_cell
 from milepost.client import Client
 from milepost.errors import SessionLost
 from milepost.types import Handle, SessionInfo
@@ -31,7 +32,7 @@ def holding(
     with options.client() as client:
         if store is None:
             columns = ("session", "holder", "ttl", "expires_in", "locks", "locked_stores", "epochs")
-            show_all(context, client.sessions(), columns)
+            show_of_each_cell(context, client, lambda one: one.sessions(), columns)
         else:
             show_all(context, _holding(client, store), ("session", "holder", "ttl", "expires_in", "locks"))
 
@@ -90,10 +91,10 @@ def lock(
     options: Options = context.obj
     with options.client() as client:
         if session is not None:
-            with continued(client, session) as opened:
+            with continued(client.of_job(store), session) as opened:
                 _show(context, opened.id, opened.store(store).get_and_lock(name))
             return
-        with client.session(holder(context), ttl) as begun:
+        with client.of_job(store).session(holder(context), ttl) as begun:
             locked = begun.store(store).get_and_lock(name)
             begun.detach()
         _show(context, begun.id, locked)
@@ -108,7 +109,7 @@ def release(
 ) -> None:
     """Release the lock of a session on a handle."""
     options: Options = context.obj
-    with options.client() as client, continued(client, session) as opened:
+    with options.client() as client, continued(client.of_job(store), session) as opened:
         held = f"{store}/{name}" in client.session_info(session).locks
         opened.store(store).release(name)
     sentence = f"the lock of session {session} on {name} is released"

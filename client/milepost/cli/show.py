@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 
 from milepost.cli.errors import exit_code, say
 from milepost.cli.options import Name, Options, Store, shared
 from milepost.cli.output import show, show_all
-from milepost.cli.service import of_store
+from milepost.cli.service import of_store, show_of_each_cell
 from milepost.client import Client
 from milepost.errors import MilepostError
-from milepost.types import Epoch, Status
+from milepost.types import Epoch
+
+_OF_STORES: Final = ("store", "handles", "revision", "epoch", "holder", "batch", "damaged")
 
 
 @dataclass(frozen=True)
@@ -38,18 +40,23 @@ def status(context: typer.Context) -> None:
     An address that does not answer has a line on stderr. It is an error if none answers.
     """
     options: Options = context.obj
-    found: list[Status] = []
+    found: list[dict[str, Any]] = []
     failed: MilepostError | None = None
-    for url in options.urls:
+    columns = ("replica", "role", "leader", "term", "lease_remaining", "version", "pointers", "blobs")
+    with options.client() as whole:
+        places = [(cell, url) for cell, one in whole.by_cell().items() for url in sorted(one.addresses)]
+    for cell, url in places:
         with options.client_of((url,)) as client:
             try:
-                found.append(client.status())
+                status = asdict(client.status())
             except MilepostError as error:
                 say(error)
                 failed = error
+            else:
+                found.append({"cell": cell, **status} if cell else status)
     if failed is not None and not found:
         raise typer.Exit(exit_code(failed))
-    show_all(context, found, ("replica", "role", "leader", "term", "lease_remaining", "version", "pointers", "blobs"))
+    show_all(context, found, ("cell", *columns) if any(cell for cell, _ in places) else columns)
 
 
 @shared
@@ -65,8 +72,7 @@ def ls(
     options: Options = context.obj
     with options.client() as client:
         if store is None:
-            found = ({**asdict(each), "batch": each.snapshot and each.snapshot.batch} for each in client.stores())
-            show_all(context, found, ("store", "handles", "revision", "epoch", "holder", "batch", "damaged"))
+            show_of_each_cell(context, client, _stores, _OF_STORES)
         else:
             columns = ("name", "version", "size", "updated", "epoch", "locks", "labels", "removing")
             show_all(context, of_store(client, store, client.store(store).get_all_handles()), columns)
@@ -91,8 +97,16 @@ def epochs(
     """
     options: Options = context.obj
     with options.client() as client:
-        lines = _epochs(client) if store is None else [_line(store, client.store(store).current_epoch())]
-        show_all(context, lines, ("store", "epoch", "holder", "session", "since"))
+        columns = ("store", "epoch", "holder", "session", "since")
+        if store is None:
+            show_of_each_cell(context, client, _epochs, columns)
+        else:
+            show_all(context, [_line(store, client.store(store).current_epoch())], columns)
+
+
+def _stores(client: Client) -> Iterator[dict[str, Any]]:
+    for each in client.stores():
+        yield {**asdict(each), "batch": each.snapshot and each.snapshot.batch}
 
 
 def _epochs(client: Client) -> Iterator[StoreEpoch]:

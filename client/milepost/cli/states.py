@@ -55,7 +55,7 @@ def put(
     labels = _labels(label) if label else None
     with (
         _opened(file) as source,
-        changing(context, store, session, epoch, campaign) as opened,
+        changing(context, store, session, epoch, campaign, begin=True) as opened,
         transfer(name, _size_of(source), quiet=quiet, no_progress=no_progress) as bar,
     ):
         if new or (version is None and not _is_there(opened, name)):

@@ -9,7 +9,7 @@ import typer
 
 from milepost.cli.options import Options, shared
 from milepost.cli.output import report
-from milepost.cli.service import status_of_leader
+from milepost.cli.service import of_cell, status_of_leader
 from milepost.client import Client
 from milepost.errors import ConnectionFailed, DeadlineExceeded, Fenced, Unavailable
 from milepost.types import Status
@@ -21,6 +21,7 @@ _LOOK_SECONDS = 0.1
 @shared
 def step_down(
     context: typer.Context,
+    cell: Annotated[str | None, typer.Option(help="Of several cells, the one whose leader it is.")] = None,
     within: Annotated[float, typer.Option(min=1.0, help="Seconds that it may take until another leads.")] = 60.0,
 ) -> None:
     """Let another replica lead, and wait until it does.
@@ -28,7 +29,8 @@ def step_down(
     The leader first finishes requests in flight. If no other replica is ready, the same one leads again.
     """
     options: Options = context.obj
-    with options.client() as client:
+    with options.client() as whole:
+        client = of_cell(whole, cell)
         before = status_of_leader(options, client)
         if before is None:
             raise Unavailable(Code.NO_LEADER, "nobody leads, so nobody can step down")

@@ -5,15 +5,15 @@ As in all of the core, an `Operation` does no input or output: it yields effects
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from milepost.core.calls import answers, file_answers
 from milepost.core.calls.calls import Caller
 from milepost.core.calls.request import JSON_MEDIA_TYPE, Request, call_of, checked_name, json_body
 from milepost.core.effects import Emit, Operation
 from milepost.core.lease import Lease
-from milepost.errors import InvalidRequest, NotSupported, SessionLost
+from milepost.errors import InvalidRequest, NotSupported, SessionLost, SessionUnknown
 from milepost.job_types import JobInfo
 from milepost.operations.handles import (
     END_SESSION,
@@ -35,8 +35,9 @@ END_SESSION_SECONDS = 2.0
 anyway.
 """
 
-
 _MOST_CHARACTERS = 200
+
+T = TypeVar("T")
 
 
 def status(caller: Caller, timeout: float | None = None) -> Operation[Status]:
@@ -48,7 +49,7 @@ def status(caller: Caller, timeout: float | None = None) -> Operation[Status]:
 def whoami(caller: Caller, timeout: float | None = None) -> Operation[Rights]:
     """Ask any one replica, whether it leads or not, for the rights of this client."""
     request = Request(*call_of(WHOAMI), answers.document(answers.rights), local=True)
-    return (yield from caller.call(request, timeout=timeout)).value
+    return (yield from caller.each[0].call(request, timeout=timeout)).value  # all cells have the same tokens
 
 
 def step_down(caller: Caller, term: int | None, timeout: float | None) -> Operation[SteppedDown]:
@@ -66,7 +67,7 @@ def step_down(caller: Caller, term: int | None, timeout: float | None) -> Operat
 
 def stores(caller: Caller, timeout: float | None = None) -> Operation[None]:
     """Fetch page after page of the list of stores, each within ``timeout``, and emit each `StoreSummary`."""
-    yield from _pages(caller, LIST_STORES, answers.stores, timeout, MAX_PAGE)
+    yield from _pages(caller.each, LIST_STORES, answers.stores, timeout, MAX_PAGE)
 
 
 def sessions(caller: Caller, timeout: float | None = None) -> Operation[None]:
@@ -75,7 +76,7 @@ def sessions(caller: Caller, timeout: float | None = None) -> Operation[None]:
     Raises `NotSupported` if the service is of a release that cannot list sessions.
     """
     try:
-        yield from _pages(caller, LIST_SESSIONS, answers.sessions, timeout, MAX_PAGE)
+        yield from _pages(caller.each, LIST_SESSIONS, answers.sessions, timeout, MAX_PAGE)
     except InvalidRequest as refused:
         if refused.code is not Code.METHOD_NOT_ALLOWED:
             raise
@@ -88,11 +89,11 @@ def job_history(caller: Caller, job: str, page_size: int, timeout: float | None 
     `HistoryEntry`, the newest first. Raises `NotExist`.
     """
     name = checked_name(job, "store")
-    yield from _pages(caller, GET_JOB_HISTORY, file_answers.history, timeout, page_size, name)
+    yield from _pages((caller,), GET_JOB_HISTORY, file_answers.history, timeout, page_size, name)
 
 
 def _pages(
-    caller: Caller,
+    callers: Sequence[Caller],
     listing: RestOperation,
     reader: Callable[[str | None], Callable[[Any], Any]],
     timeout: float | None,
@@ -100,21 +101,23 @@ def _pages(
     *parameters: str,
     **query: str,
 ) -> Operation[None]:
-    """Fetch the list of the operation ``listing`` page after page, each within ``timeout``, and emit each entry.
+    """Fetch the list of the operation ``listing`` page after page, each within ``timeout``, and emit each entry:
+    the list of each deployment that one of ``callers`` reaches.
 
     ``reader`` makes the reader for the page after a token (None: the first page). ``parameters`` are those of the path,
     and ``query`` is the same for each page.
     """
-    token: str | None = None
-    while True:
-        call = call_of(listing, *parameters, limit=page_size, token=token, **query)
-        request = Request(*call, answers.document(reader(token)))
-        reply = yield from caller.call(request, timeout=timeout)
-        found, token = reply.value
-        for entry in found:
-            yield Emit(entry)
-        if token is None:
-            return
+    for caller in callers:
+        token: str | None = None
+        while True:
+            call = call_of(listing, *parameters, limit=page_size, token=token, **query)
+            request = Request(*call, answers.document(reader(token)))
+            reply = yield from caller.call(request, timeout=timeout)
+            found, token = reply.value
+            for entry in found:
+                yield Emit(entry)
+            if token is None:
+                break
 
 
 def jobs(caller: Caller, dropped: bool, timeout: float | None = None) -> Operation[None]:
@@ -122,7 +125,7 @@ def jobs(caller: Caller, dropped: bool, timeout: float | None = None) -> Operati
     the list has the dropped jobs in place of the others.
     """
     query = {"dropped": "true"} if dropped else {}
-    yield from _pages(caller, LIST_JOBS, file_answers.jobs, timeout, MAX_PAGE, **query)
+    yield from _pages(caller.each, LIST_JOBS, file_answers.jobs, timeout, MAX_PAGE, **query)
 
 
 def job_info(caller: Caller, job: str, timeout: float | None = None) -> Operation[JobInfo]:
@@ -137,7 +140,18 @@ def session_info(caller: Caller, session: str, timeout: float | None = None) -> 
     """
     named = checked_name(session, "session")
     request = Request(*call_of(GET_SESSION, named), answers.document(answers.session))
-    return (yield from caller.call(request, timeout=timeout)).value
+    return (yield from _in_some_cell(caller, request, timeout))
+
+
+def _in_some_cell(caller: Caller, request: Request[T], timeout: float | None) -> Operation[T]:
+    """Send a request about a session to each cell until one knows the session, and return the answer."""
+    *others, last = caller.each
+    for each in others:
+        try:
+            return (yield from each.call(request, timeout=timeout)).value
+        except SessionUnknown:
+            continue
+    return (yield from last.call(request, timeout=timeout)).value
 
 
 def begin_session(
@@ -193,7 +207,7 @@ def end_other_session(caller: Caller, session: str, timeout: float | None = None
     service does not know it, and `AccessDenied` if it belongs to another client.
     """
     named = checked_name(session, "session")
-    yield from caller.call(Request(*call_of(END_SESSION, named), answers.nothing), timeout=timeout)
+    yield from _in_some_cell(caller, Request(*call_of(END_SESSION, named), answers.nothing), timeout)
 
 
 def end_session(caller: Caller, lease: Lease, timeout: float | None = None) -> Operation[None]:

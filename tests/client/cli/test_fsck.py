@@ -140,7 +140,7 @@ def test_a_record_that_was_put_back_meanwhile_is_left_alone(
     finding = Finding(STORE, Kind.RECORD, "a", "of a while ago", Repair.REMOVE)
     of_files = Finding(JOB, Kind.FILES, "", "of a while ago", Repair.ROLL_BACK, revision=1)
     with milepost.Client(server.url) as client, client.session() as session:
-        repairer = Repairer(session, deep=False, within=60.0)
+        repairer = Repairer(session.store, deep=False, within=60.0)
         assert repairer.repair(finding) == "can be read again, so it was left alone"
         before = client.store(JOB).files.snapshots()
         assert repairer.repair(of_files) == "are whole by now, so they were left alone"

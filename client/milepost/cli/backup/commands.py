@@ -15,7 +15,7 @@ from typing import Annotated, BinaryIO, cast
 
 import typer
 
-from milepost.cli.acting import holder
+from milepost.cli.acting import changing_several
 from milepost.cli.backup.archive import ArchiveWriter, Backup, opened
 from milepost.cli.backup.format import BadBackup
 from milepost.cli.backup.plan import CannotRestore, Planned, Planner
@@ -26,9 +26,7 @@ from milepost.cli.options import Options, Stores, shared
 from milepost.cli.output import report
 from milepost.cli.progress import NoProgress, Quiet, transfer
 from milepost.cli.service import status_of_leader, warn_of_unseen_stores
-from milepost.session import Session
 
-_SESSION_SECONDS = 60.0
 _STANDARD = Path("-")
 
 
@@ -50,17 +48,11 @@ def backup(
     with ExitStack() as stack:
         client = stack.enter_context(options.client())
         warn_of_unseen_stores(client, store)
-        sessions: list[Session] = []
-
-        def begin() -> Session:
-            if not sessions:
-                sessions.append(stack.enter_context(client.session(holder(context), _SESSION_SECONDS)))
-            return sessions[0]
-
+        changed = stack.enter_context(changing_several(context, client))
         path = target / _file_name() if target.is_dir() else target
         with _written(path) as out, transfer("backup", None, quiet=quiet, no_progress=no_progress) as bar:
             archive = ArchiveWriter(out)
-            saver = Saver(client, archive, bar, begin)
+            saver = Saver(client, archive, bar, changed)
             for summary in client.stores():
                 if _wanted(summary.store, store):
                     record = saver.save(summary)
@@ -122,13 +114,13 @@ def restore(
                 )
                 return
             client = stack.enter_context(options.client())
-            leads = status_of_leader(options, client)
-            above = 0 if leads is None else leads.epochs_above or 0
+            leads = [status_of_leader(options, one) for one in client.by_cell().values()]
+            above = min(0 if each is None else each.epochs_above or 0 for each in leads)
             planner = Planner(found, client, above, skip_existing=skip_existing)
             planned = _planned(planner, found, store, names)
-            session = stack.enter_context(client.session(holder(context), _SESSION_SECONDS))
+            changed = stack.enter_context(changing_several(context, client))
             bar = stack.enter_context(transfer("restore", found.counts["bytes"], quiet=quiet, no_progress=no_progress))
-            restorer = Restorer(found, session, bar, wait)
+            restorer = Restorer(found, changed, bar, wait)
             for each in planned:
                 restorer.restore(each)
             done, refused = restorer.done, restorer.refused

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,7 +22,6 @@ from milepost.errors import (
     TooLarge,
 )
 from milepost.files import JobFiles
-from milepost.session import Session
 from milepost.store import StateHandleStore
 
 _LARGE: Final = 8 * 1024 * 1024
@@ -46,15 +45,15 @@ class Restored:
 
 
 class Restorer:
-    """Restores one store after the other, in the name of ``session``; the locks that it takes end with this session.
+    """Restores one store after the other, which ``opened`` opens; the locks that it takes end with their sessions.
 
     If a driver holds the epoch of a store, the restorer waits up to ``wait`` seconds for the epoch. ``notes`` says
     which histories the service has left as they are, and ``refused`` which it has not taken.
     """
 
-    def __init__(self, backup: Backup, session: Session, bar: Bar, wait: float) -> None:
+    def __init__(self, backup: Backup, opened: Callable[[str], StateHandleStore], bar: Bar, wait: float) -> None:
         self._backup = backup
-        self._session = session
+        self._opened = opened
         self._bar = bar
         self._wait = wait
         self.done = Restored()
@@ -66,7 +65,7 @@ class Restorer:
         errors of the writes.
         """
         self._bar.name(planned.target)
-        store = self._session.store(planned.target)
+        store = self._opened(planned.target)
         self.done.stores += 1
         self.done.skipped += planned.skipped
         if planned.history and not (planned.has_history and planned.done):

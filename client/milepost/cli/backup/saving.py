@@ -19,7 +19,6 @@ from milepost.client import Client
 from milepost.errors import Damaged, NotExist, Unavailable, VersionMismatch
 from milepost.files import JobFiles, walk
 from milepost.job_types import HistoryEntry
-from milepost.session import Session
 from milepost.store import StateHandleStore
 from milepost.types import CorruptHandle, Handle, JobFile, KeptSnapshots, StoreSummary
 from milepost.wire import Code
@@ -31,15 +30,17 @@ _TRIES = 20
 class Saver:
     """Saves one store after the other.
 
-    ``begin`` returns the session that makes savepoints; it is called only if one is needed. ``without_snapshot`` lists
-    the jobs whose files are not saved, because no batch of theirs was committed yet.
+    ``changed`` opens a store in which savepoints are made; it is called only if one is needed. ``without_snapshot``
+    lists the jobs whose files are not saved, because no batch of theirs was committed yet.
     """
 
-    def __init__(self, client: Client, archive: ArchiveWriter, bar: Bar, begin: Callable[[], Session]) -> None:
+    def __init__(
+        self, client: Client, archive: ArchiveWriter, bar: Bar, changed: Callable[[str], StateHandleStore]
+    ) -> None:
         self._client = client
         self._archive = archive
         self._bar = bar
-        self._begin = begin
+        self._changed = changed
         self.without_snapshot: list[str] = []
 
     def save(self, summary: StoreSummary) -> StoreRecord:
@@ -129,7 +130,7 @@ class Saver:
             yield sorted(snapshots, key=lambda each: each[1].revision)
             return
         name = f"{SAVEPOINT_PREFIX}{uuid.uuid4().hex[:8]}"
-        files = self._begin().store(job).files
+        files = self._changed(job).files
         files.make_savepoint(name)
         try:
             (snapshot,) = (savepoint.snapshot for savepoint in files.snapshots().savepoints if savepoint.name == name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Generic, TypeVar
@@ -68,7 +68,11 @@ class Reply(Generic[T]):
 
 
 class Caller:
-    """Sends requests to the replicas of one service and returns their answers."""
+    """Sends requests to the replicas of one service and returns their answers. ``cell`` is the service's name among
+    several cells, empty if it is no cell.
+    """
+
+    cell = ""
 
     def __init__(
         self,
@@ -91,6 +95,11 @@ class Caller:
         self._reports = Reports(clock)
         self._credentials = Credentials(token)
         self._random = random or Random()
+
+    @property
+    def each(self) -> Sequence[Caller]:
+        """The callers of all deployments: this one itself, or those of all cells (`milepost.core.calls.cells`)."""
+        return (self,)
 
     @property
     def attempt_timeout(self) -> float:

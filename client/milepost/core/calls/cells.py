@@ -5,8 +5,8 @@ docs/decisions/0124 argues why no job is begun twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 from milepost.core.calls import answers, members
 from milepost.core.calls.calls import Caller, Reply
@@ -29,6 +29,13 @@ _LEAST_SECONDS: Final = 0.1
 T = TypeVar("T")
 
 
+class _Known(NamedTuple):
+    """The list of cells, and the caller of each. They are replaced together, since threads share them."""
+
+    cells: CellList
+    callers: Mapping[str, Caller]
+
+
 class CellsCaller(Caller):
     """Sends each request about a job to the cell that has the job.
 
@@ -38,16 +45,14 @@ class CellsCaller(Caller):
     def __init__(self, read: Callable[[], CellList], made: Callable[[Replicas], Caller], timeout: float) -> None:
         self._read = read
         self._made = made
-        self._list = read()
-        self._callers = self._callers_of(self._list, {})
+        self._known = self._with_callers(read(), {})
         self._found: dict[str, str] = {}
-        addresses = [address for caller in self._callers.values() for address in caller.replicas.addresses]
-        super().__init__(Replicas(addresses), timeout=timeout)
+        super().__init__(Replicas([each for one in self.each for each in one.replicas.addresses]), timeout=timeout)
 
     @property
-    def by_cell(self) -> Mapping[str, Caller]:
-        """The callers of all cells, by the cell's name."""
-        return dict(self._callers)
+    def each(self) -> Sequence[Caller]:
+        """The callers of all cells, by the names of the cells."""
+        return tuple(self._known.callers.values())
 
     def call(self, request: Request[T], *, timeout: float | None = None, **others: Any) -> Operation[Reply[T]]:
         """Send ``request`` to the cell of the job that it is about, as `Caller.call` does; finding the cell counts as
@@ -55,11 +60,9 @@ class CellsCaller(Caller):
         """
         job = _job_of(request.path)
         if job is None:
-            raise InvalidRequest(
-                Code.INVALID_REQUEST,
-                f"there are several cells, {', '.join(self._callers)}, and this call is about one of them: make it by"
-                " Client.of_job(…) or Client.by_cell()",
-            )
+            cells = ", ".join(self._known.callers)
+            detail = f"there are several cells, {cells}, and this call is about one: make it by Client.of_job(…) or"
+            raise InvalidRequest(Code.INVALID_REQUEST, f"{detail} Client.by_cell()")
         seconds, began = self.timeout if timeout is None else timeout, self.clock()
         caller = yield from self.locate(job, timeout=seconds)
         left = max(_LEAST_SECONDS, seconds - (self.clock() - began))
@@ -74,10 +77,10 @@ class CellsCaller(Caller):
         errors of `Caller.call`.
         """
         deadline = self.clock() + (self.timeout if timeout is None else timeout)
-        yield from self._refresh()
-        if (known := self._callers.get(self._found.get(job, ""))) is not None:
+        cells, callers = yield from self._now()
+        if (known := callers.get(self._found.get(job, ""))) is not None:
             return known
-        cells, rounds = self._list, 0
+        rounds = 0
         silent: dict[str, MilepostError] = {}
         absent: dict[str, Placement] = {}
         while True:
@@ -88,13 +91,14 @@ class CellsCaller(Caller):
                 if left <= 0:
                     raise _overdue(job, silent)
                 try:
-                    answer = yield from self._ask(name, job, min(left, _FIRST_SECONDS * 2**rounds))
+                    answer = yield from _asked(callers[name], job, min(left, _FIRST_SECONDS * 2**rounds))
                 except OUTAGES_OR_DOUBT as error:
                     silent[name] = error
                     continue
                 silent.pop(name, None)
                 if answer.is_here:
-                    return self._note(job, name)
+                    self._found = {**self._found, job: name}
+                    return callers[name]
                 if answer.placement != "none":
                     detail = f"the cell {name!r} says {answer.placement!r} of the job {job!r}, which this release"
                     raise NotSupported(Code.NOT_SUPPORTED, f"{detail} does not know")
@@ -102,60 +106,62 @@ class CellsCaller(Caller):
             if len(absent) == len(cells.names):
                 if other := next((each for each in absent.values() if each.cells != cells.names), None):
                     raise _differ(job, cells, other)
+                chosen = cells.chosen(job)
                 if not begin:
-                    return self._callers[cells.chosen(job)]
+                    return callers[chosen]
                 try:
-                    yield from self._place(cells, job, max(_LEAST_SECONDS, deadline - self.clock()))
+                    yield from _placed(callers[chosen], cells, job, max(_LEAST_SECONDS, deadline - self.clock()))
                 except OUTAGES_OR_DOUBT as error:
-                    silent[cells.chosen(job)] = error
-                    del absent[cells.chosen(job)]  # the job may have begun there
-                else:
-                    return self._note(job, cells.chosen(job))
+                    silent[chosen] = error
+                del absent[chosen]  # the job is there now, or may be
+                continue
             yield Sleep(min(self.pause(rounds, _FIRST_SECONDS), max(0.0, deadline - self.clock())))
             rounds += 1
-            if (yield from self._refresh()):
-                cells, silent, absent = self._list, {}, {}
+            known_before = cells
+            cells, callers = yield from self._now()
+            if cells != known_before:
+                silent, absent = {}, {}
 
-    def _note(self, job: str, cell: str) -> Caller:
-        self._found = {**self._found, job: cell}
-        return self._callers[cell]
+    def _now(self) -> Operation[_Known]:
+        """Read the list of cells again, and return it with the callers of its cells."""
+        read, known = (yield Work(self._read)), self._known
+        if read != known.cells:
+            self._known, self._found = self._with_callers(read, known.callers), {}
+        return self._known
 
-    def _refresh(self) -> Operation[bool]:
-        """Read the list of cells again, and return whether it has changed."""
-        read = yield Work(self._read)
-        if read == self._list:
-            return False
-        self._callers, self._list, self._found = self._callers_of(read, self._callers), read, {}
-        return True
+    def _with_callers(self, cells: CellList, old: Mapping[str, Caller]) -> _Known:
+        """Return the cells with a caller for each: that in ``old``, if the addresses of the cell stay."""
+        found: dict[str, Caller] = {}
+        for name, addresses in cells.cells.items():
+            replicas = Replicas(addresses)
+            known = old.get(name)
+            same = known is not None and known.replicas.addresses == replicas.addresses
+            found[name] = known if known is not None and same else self._made(replicas)
+            found[name].cell = name
+        return _Known(cells, found)
 
-    def _callers_of(self, cells: CellList, old: Mapping[str, Caller]) -> dict[str, Caller]:
-        """Return a caller for each cell, in ``old`` the present ones: a cell whose addresses stay keeps its caller."""
-        made = {name: Replicas(addresses) for name, addresses in cells.cells.items()}
-        return {
-            name: old[name]
-            if name in old and old[name].replicas.addresses == replicas.addresses
-            else self._made(replicas)
-            for name, replicas in made.items()
-        }
 
-    def _ask(self, cell: str, job: str, seconds: float) -> Operation[Placement]:
-        request = Request(*call_of(GET_PLACEMENT, job), answers.document(_placement))
-        try:
-            found = (yield from self._callers[cell].call(request, timeout=seconds)).value
-        except Problem as error:
-            if error.code not in (Code.NO_ROUTE, Code.METHOD_NOT_ALLOWED):
-                raise
-            detail = f"the cell {cell!r} is of a release that knows of no cells"
-            raise NotSupported(Code.NOT_SUPPORTED, detail) from error
-        if found.cell != cell:
-            what = "a deployment that is no cell" if found.cell is None else f"the cell {found.cell!r}"
-            raise CellsDiffer(Code.CELLS_DIFFER, f"the addresses of the cell {cell!r} lead to {what}")
-        return found
+def _asked(caller: Caller, job: str, seconds: float) -> Operation[Placement]:
+    """Ask a cell for a job. Raises `CellsDiffer` if the addresses lead elsewhere."""
+    request = Request(*call_of(GET_PLACEMENT, job), answers.document(_placement))
+    try:
+        found = (yield from caller.call(request, timeout=seconds)).value
+    except Problem as error:
+        if error.code not in (Code.NO_ROUTE, Code.METHOD_NOT_ALLOWED):
+            raise
+        detail = f"the cell {caller.cell!r} is of a release that knows of no cells"
+        raise NotSupported(Code.NOT_SUPPORTED, detail) from error
+    if found.cell != caller.cell:
+        what = "a deployment that is no cell" if found.cell is None else f"the cell {found.cell!r}"
+        raise CellsDiffer(Code.CELLS_DIFFER, f"the addresses of the cell {caller.cell!r} lead to {what}")
+    return found
 
-    def _place(self, cells: CellList, job: str, seconds: float) -> Operation[None]:
-        body, headers = json_body({"cells": cells.digest}), {"Content-Type": JSON_MEDIA_TYPE}
-        request = Request(*call_of(PLACE_JOB, job), answers.document(_placement), headers, body)
-        yield from self._callers[cells.chosen(job)].call(request, timeout=seconds)
+
+def _placed(caller: Caller, cells: CellList, job: str, seconds: float) -> Operation[None]:
+    body, headers = json_body({"cells": cells.digest}), {"Content-Type": JSON_MEDIA_TYPE}
+    yield from caller.call(
+        Request(*call_of(PLACE_JOB, job), answers.document(_placement), headers, body), timeout=seconds
+    )
 
 
 def _placement(document: members.Document) -> Placement:

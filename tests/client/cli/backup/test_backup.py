@@ -501,7 +501,7 @@ def test_a_savepoint_is_restored_from_the_snapshot_of_its_query_and_batch(servic
         tree = Tree(http, name, store.campaign().epoch)
         for query in ("first", "second"):
             assert tree.create(f"{query}/commits/0", b"v1").status_code == 201
-        restorer = Restorer(cast("Any", None), session, cast("Any", None), 0.0)
+        restorer = Restorer(cast("Any", None), session.store, cast("Any", None), 0.0)
         restorer._make_savepoint(store, SnapshotRecord(1, "first", 0), "kept")
         (savepoint,) = store.files.snapshots().savepoints
         assert (savepoint.name, savepoint.snapshot.directory) == ("kept", "first")

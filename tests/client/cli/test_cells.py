@@ -1,0 +1,107 @@
+"""The commands over several cells: what is about a job finds it, and a line of a list has its cell."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import milepost
+from tests.client.cli.conftest import Run
+from tests.client.conftest import Service
+from tests.client.test_cells import job_of, led, listed
+
+
+@pytest.fixture
+def all_cells(
+    run: Run,  # noqa: ARG001 - it sets the variable before
+    cells: dict[str, Service],
+    monkeypatch: pytest.MonkeyPatch,
+) -> dict[str, str]:
+    """A job in each cell, led once; the environment has the list of the cells, for ``run``."""
+    monkeypatch.setenv("MILEPOST_URL", listed(**cells))
+    jobs = {name: job_of(name, prefix="cli") for name in cells}
+    with milepost.Client(listed(**cells)) as client:
+        for job in jobs.values():
+            led(client, job)
+    return jobs
+
+
+def lines(run: Run, *command: str) -> list[dict[str, Any]]:
+    ended = run(*command, "--json")
+    assert ended.returncode == 0, ended.stderr
+    found: list[dict[str, Any]] = json.loads(ended.stdout)
+    return found
+
+
+def test_each_line_of_a_list_has_its_cell(run: Run, all_cells: dict[str, str], cells: dict[str, Service]) -> None:
+    for command, member in ((("jobs", "ls"), "job"), (("ls",), "store"), (("epochs",), "store")):
+        found = {line[member]: line["cell"] for line in lines(run, *command)}
+        assert {job: found[job] for job in all_cells.values()} == {job: cell for cell, job in all_cells.items()}
+    assert [(line["cell"], line["replica"]) for line in lines(run, "status")] == [
+        (name, one.url.removeprefix("http://")) for name, one in cells.items()
+    ]
+    with milepost.Client(cells["b"].url) as client, client.session(holder="me") as session:
+        (own,) = (line for line in lines(run, "sessions") if line["session"] == session.id)
+        assert own["cell"] == "b"
+        assert run("sessions", "show", session.id).returncode == 0
+        assert run("sessions", "end", session.id).returncode == 0
+    assert "CELL" in run("jobs", "ls").stdout.decode().splitlines()[0]
+
+
+def test_a_cell_that_is_away_is_named_and_the_others_are_shown(
+    run: Run, all_cells: dict[str, str], cells: dict[str, Service], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILEPOST_URL", f"a={cells['a'].url};b=http://127.0.0.1:9")
+    for command in (("jobs", "ls"), ("fsck",), ("sessions",)):
+        ended = run("--timeout", "2", *command)
+        assert ended.returncode == 3, ended.stderr
+        assert "cell b" in ended.stderr.decode()
+        assert (all_cells["a"] in ended.stdout.decode()) is (command == ("jobs", "ls"))
+
+
+def test_a_command_about_a_job_finds_its_cell(run: Run, all_cells: dict[str, str], tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.write_text("state")
+    for job in all_cells.values():
+        assert run("jobs", "show", job).returncode == 0
+        assert run("put", job, "h", str(state), "--campaign").returncode == 0
+        assert run("get", job, "h").stdout == b"state"
+        assert run("jobs", "history", job).returncode == 0
+        assert run("rm", job, "h", "--campaign").returncode == 0
+    assert run("jobs", "show", "nosuch").returncode == 1
+    assert run("put", "new-by-put", "h", str(state)).returncode == 0
+    assert run("get", "new-by-put", "h").stdout == b"state"
+
+
+def test_a_clone_begins_in_the_cell_of_its_original(run: Run, all_cells: dict[str, str]) -> None:
+    refused = run("jobs", "clone", all_cells["a"], job_of("b", prefix="clone"))
+    assert refused.returncode == 1
+    assert "take a name for the clone that begins there, such as" in refused.stderr.decode()
+
+
+def test_a_backup_has_the_stores_of_all_cells_and_is_restored_into_them(
+    run: Run, all_cells: dict[str, str], tmp_path: Path
+) -> None:
+    state, saved = tmp_path / "state", tmp_path / "saved.tar"
+    state.write_text("state")
+    names = {cell: f"{job}-back" for cell, job in all_cells.items()}
+    for job in all_cells.values():
+        assert run("put", job, "kept", str(state), "--campaign").returncode == 0
+    stores = [part for job in all_cells.values() for part in ("--store", job)]
+    assert run("backup", str(saved), *stores).returncode == 0
+    renamed = [part for cell, job in all_cells.items() for part in ("--rename", f"{job}={names[cell]}")]
+    done = run("restore", str(saved), *renamed)
+    # an epoch that was granted in the other cell must not be granted again, so the renamed stores are refused by theirs
+    assert done.returncode == 1, done.stderr
+    assert "this service would grant 1" in done.stderr.decode()
+
+
+def test_a_leader_steps_down_in_the_cell_that_is_named(run: Run, all_cells: dict[str, str]) -> None:
+    assert all_cells
+    refused = run("step-down")
+    assert refused.returncode == 2
+    assert "names one of the cells: a, b" in refused.stderr.decode()
+    assert run("step-down", "--cell", "b").returncode == 0
