@@ -43,6 +43,10 @@ class Rendered:
         (found,) = [each for each in self.of(kind) if each["metadata"]["name"].endswith(suffix)]
         return found
 
+    def cell(self, name: str) -> Rendered:
+        """What one cell has of it."""
+        return Rendered([each for each in self.manifests if each["metadata"]["labels"].get("milepost/cell") == name])
+
     @property
     def kinds(self) -> set[str]:
         """The kinds there are."""

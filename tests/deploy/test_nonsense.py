@@ -18,6 +18,10 @@ NONSENSE: list[tuple[str, Any]] = [
     ("replicas", "three"),
     ("replicas", 2.5),
     ("replicas", 10),
+    ("cells", -1),
+    ("cells", 65),
+    ("cells", ["a", "b"]),
+    ("cellList.namespaces", ["a.b"]),
     ("image.repository", ""),
     ("image.repository", "Milepost"),
     ("image.tag", "a b"),
@@ -196,6 +200,14 @@ CHOICES: list[tuple[dict[str, Any], str]] = [
     (
         {**OPEN, "tls.existingSecret": "tls", "metrics.serviceMonitor": {"enabled": True, "namespace": "monitoring"}},
         "Set metrics.tlsConfig",
+    ),
+    ({**OPEN, "cellList.namespaces": ["flights"]}, "cellList.namespaces needs cells"),
+    ({**OPEN, "cells": 11, "fullnameOverride": "c" * 33}, "-cell-10 is no name for Services"),
+    ({**OPEN, "cells": 2, "blobs.s3.prefix": "p" * 94}, "blobs.s3.prefix has at most 100 characters, with -cell-1"),
+    ({**OPEN, "cells": 2, "ingress": {"enabled": True, "hosts": ["m.example"]}}, "ingress leads to one leader"),
+    (
+        {**OPEN, "cells": 2, "httpRoute": {"enabled": True, "parentRefs": [{"name": "public"}]}},
+        "httpRoute leads to one leader",
     ),
     ({**OPEN, "podDisruptionBudget.minAvailable": 3}, "lets no node be emptied"),
     (

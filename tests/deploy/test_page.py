@@ -14,9 +14,10 @@ import yaml
 import milepost
 import milepost.spark
 from milepost.core.calls.calls import ATTEMPT_TIMEOUT
+from milepost.core.cell_list import CellList
 from milepost_backends.kubernetes.address import labels_of, selector
 from milepost_backends.kubernetes.configmaps.objects import ConfigMapLayout
-from tests.deploy.helm import CHART, Helm, Refused, Rendered
+from tests.deploy.helm import CHART, Helm, Refused, Rendered, chosen
 
 pytestmark = pytest.mark.kubernetes
 
@@ -147,19 +148,34 @@ def test_the_names_that_are_listed_are_those_of_the_certificate(helm: Helm) -> N
     assert said - {"milepost-leader"} == names - {"milepost-leader"}
 
 
-def test_the_upgrade_to_tls_that_is_shown_is_one_that_the_chart_takes(helm: Helm) -> None:
-    (block,) = re.findall(r"```sh\n(helm [^`]*certManager[^`]*)```", PAGE)
+def upgraded(helm: Helm, value: str) -> Rendered:
+    """What becomes of a release by the upgrade that is shown with this value."""
+    (block,) = re.findall(rf"```sh\n(helm [^`]*{re.escape(value)}[^`]*)```", PAGE)
     words = shlex.split(block.replace("\\\n", " "))
-    assert words[words.index("upgrade") : words.index("upgrade") + 4] == [
-        "upgrade",
-        "milepost",
-        "deploy/chart",
-        "--reuse-values",
-    ]
-    base = CHART / "ci" / "kubernetes-s3-values.yaml"
-    flags = words[words.index("--reuse-values") + 1 :]
-    rendered = Rendered(list(yaml.safe_load_all(helm.run("template", "milepost", CHART, "--values", base, *flags))))
+    flags = words.index("--reuse-values") + 1
+    assert words[flags - 4 : flags] == ["upgrade", "milepost", "deploy/chart", "--reuse-values"]
+    given = ["--namespace", "milepost", *chosen(CHART / "ci" / "kubernetes-s3-values.yaml"), *words[flags:]]
+    printed = helm.run("template", "milepost", CHART, *given)
+    return Rendered([each for each in yaml.safe_load_all(printed) if each])
+
+
+def test_the_upgrade_to_tls_that_is_shown_is_one_that_the_chart_takes(helm: Helm) -> None:
+    rendered = upgraded(helm, "certManager.enabled")
     assert rendered.one("Certificate")["spec"]["issuerRef"]["name"] == "internal"
+
+
+def test_the_list_of_cells_that_a_driver_is_shown_to_mount_is_made_by_the_upgrade_that_is_shown(helm: Helm) -> None:
+    rendered = upgraded(helm, "--set cells=")
+    made = {each["metadata"]["namespace"]: each for each in rendered.of("ConfigMap")}
+    assert made.keys() == {"milepost", "flights"}
+    (block,) = (block for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL) if "MILEPOST_URL" in block)
+    spec = yaml.safe_load(block)["spec"]
+    ((mount,), (variable,)) = (spec["containers"][0][name] for name in ("volumeMounts", "env"))
+    (volume,) = spec["volumes"]
+    assert (volume["name"], volume["configMap"]["name"]) == (mount["name"], made["flights"]["metadata"]["name"])
+    place, _, key = variable["value"].rpartition("/")
+    assert place == f"@{mount['mountPath']}"
+    assert list(CellList.parse(made["flights"]["data"][key]).names) == ["cell-0", "cell-1", "cell-2"]
 
 
 def test_the_quota_that_is_shown_has_room_for_the_chart(helm: Helm) -> None:

@@ -38,11 +38,14 @@ def make_pod(objects: Objects, namespace: str, name: str, labels: dict[str, str]
     return uid
 
 
-def narrowed(helm: Helm, objects: Objects) -> tuple[Site, Rendered]:
-    """A namespace with the policy in force, and a replica's account whose token is bound to its Pod, as Pods' are."""
+def narrowed(helm: Helm, objects: Objects, cells: int = 0) -> tuple[Site, Rendered]:
+    """A namespace with the policy in force, and a replica's account whose token is bound to its Pod, as Pods' are. With
+    ``cells``, it is a replica of the first.
+    """
     api = objects.api
     namespace = objects.namespace()
-    rendered = helm.render(VALUES, release=NAME, namespace=namespace)
+    rendered = helm.render(VALUES, {"cells": cells}, release=NAME, namespace=namespace)
+    rendered = rendered.cell("cell-0") if cells else rendered
     for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
         objects.apply(rendered.one(kind))
     api.service_account(namespace, NEEDED)
@@ -135,14 +138,17 @@ async def test_a_replica_changes_one_label_of_replicas_and_nothing_else_of_any_p
         assert (status, "calls nobody the leader but itself" in message) == (422, True), "it took that one's label off"
 
 
-async def test_a_replica_writes_its_own_config_maps_alone(helm: Helm, objects: Objects) -> None:
-    site, _ = narrowed(helm, objects)
+@pytest.mark.parametrize("cells", [0, 2])
+async def test_a_replica_writes_its_own_config_maps_alone(helm: Helm, objects: Objects, cells: int) -> None:
+    """Those of the other cells are of others, and so is the list of cells, though their names begin alike."""
+    site, _ = narrowed(helm, objects, cells)
     path = config_maps(site)
-    for name in ("settings", f"{NAME}x-root-1"):
+    others = ("settings", f"{NAME}x-root-1", *((f"{NAME}-cell-1-root-1", f"{NAME}-cells") if cells else ()))
+    for name in others:
         site.api.admin.ask("POST", path, {"metadata": {"name": name}, "data": {"key": "value"}})
     async with asking(site) as client:
         assert (await client.request("POST", path, body=config_map("others"))).status == 422
-        for name in ("settings", f"{NAME}x-root-1"):
+        for name in others:
             changed = await client.request("PUT", f"{path}/{name}", body=config_map(name))
             deleted = await client.request("DELETE", f"{path}/{name}")
             assert (changed.status, deleted.status) == (422, 422)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from milepost_backends.kubernetes.address import labels_of, selector
-from tests.deploy.helm import CHART, Helm, chosen
+from tests.deploy.helm import CHART, Helm, Refused, chosen
 from tests.deploy.objects import Objects
 
 pytestmark = pytest.mark.kubernetes
@@ -91,6 +91,21 @@ def test_a_release_from_its_beginning_to_its_end(release: Release) -> None:
     kept_after = release.get(f"configmaps?labelSelector={selector(labels_of('milepost'))}")["items"]
     assert [each["data"] for each in kept_after] == [{"key": "value"}]
     assert release.get("leases/milepost") is not None
+
+
+def test_cells_are_added_and_none_is_taken_away(release: Release) -> None:
+    release.apply("install")
+    first = release.get("deployments/milepost")["metadata"]["uid"]
+    for cells in (2, 3, 3):
+        said = release.apply("upgrade", {"cells": cells})
+        assert f"{cells} cell(s) of 3 replica(s)" in said
+        assert f"deployment/milepost-cell-{cells - 1}\n" in said
+    assert len(release.get("configmaps/milepost-cells")["data"]["cells"].splitlines()) == 3
+    for fewer in (2, 0):
+        with pytest.raises(Refused, match=f"cells={fewer}, and there are 3"):
+            release.apply("upgrade", {"cells": fewer})
+    assert release.get("deployments/milepost")["metadata"]["uid"] == first, "it became a cell where it is"
+    assert release.get("deployments/milepost-cell-2")
 
 
 def test_a_package_is_installed_as_well(release: Release, tmp_path: Path) -> None:
@@ -175,6 +190,23 @@ def test_notes_warn_of_a_prometheus_that_may_be_shut_out(
     assert said
     assert ("Unless Prometheus is among the" in said) is warned
     assert ("MilepostNoLeader fires for ever" in said) is (warned and "metrics.prometheusRule.enabled" not in settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "warned"),
+    [
+        ({"cells": 3}, False),
+        ({"cells": 4}, True),
+        ({"cells": 4, "pointers.kubernetes.bytesPerSecond": 100_000}, False),
+        ({"cells": 4, "pointers.kind": "zookeeper", "pointers.zookeeper.hosts": ["zk"]}, False),
+    ],
+    ids=["three", "four", "narrow", "zookeeper"],
+)
+def test_notes_warn_of_cells_that_may_fill_etcd(release: Release, settings: dict[str, object], warned: bool) -> None:
+    """Each has the budgets of the values, and all share one quota."""
+    said = release.helm("install", "milepost", CHART, "--dry-run=client", *chosen(VALUES, settings))
+    assert 'milepost.Client("@/etc/milepost/cells"' in said
+    assert ("cells write up to 2696 MB into one etcd" in said) is warned
 
 
 @pytest.mark.parametrize(

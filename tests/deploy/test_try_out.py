@@ -53,6 +53,27 @@ def test_it_works_where_the_service_works(server: ServerProcess, helm: Helm, tmp
     assert f"{server.url} leads to the leader" in ended.stdout
 
 
+def test_it_tries_the_job_of_one_cell_and_asks_all(server: ServerProcess, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text(TOKENS)
+    listed = tmp_path / "cells"
+    flags = ("--token-file", str(tokens), "--cells", "cell-0,cell-1")
+    with (
+        ServerProcess(tmp_path / "0", *flags, "--cell", "cell-0") as first,
+        ServerProcess(tmp_path / "1", *flags, "--cell", "cell-1") as second,
+    ):
+        listed.write_text(f"cell-0={first.start().url}\ncell-1={second.start().url}\n")
+        ended = tried([str(SCRIPT)], tokens, MILEPOST_URL=f"@{listed}")
+        assert ended.returncode == 0, ended.stderr
+        assert f"wrote, replaced, read and removed a state at @{listed}" in ended.stdout
+        for name, cell in (("cell-0", first), ("cell-1", second)):
+            assert f"{cell.url} leads the cell {name}\n" in ended.stdout
+        listed.write_text(f"cell-0={first.url}\ncell-1={server.url}\n")
+        ended = tried([str(SCRIPT)], tokens, MILEPOST_URL=f"@{listed}")
+    assert ended.returncode != 0
+    assert "lead to a deployment that is no cell" in ended.stderr
+
+
 def test_it_works_over_tls_with_a_certificate_and_the_token_of_an_account(tmp_path: Path) -> None:
     """The token of an account stands in its file alone, and has no name before it."""
     made = Certificates(tmp_path)

@@ -39,7 +39,8 @@ def main() -> None:
 
 def settings() -> dict[str, str]:
     """The lines of the unit; those that stand there more than once do not matter here."""
-    lines = [line for line in UNIT.read_text().splitlines() if "=" in line and not line.startswith("#")]
+    text = UNIT.read_text().replace("%N", UNIT.stem)
+    lines = [line for line in text.splitlines() if "=" in line and not line.startswith("#")]
     return {name: value for name, _, value in (line.partition("=") for line in lines)}
 
 

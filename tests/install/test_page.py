@@ -27,6 +27,7 @@ def test_each_block_of_shell_is_tried_here() -> None:
         "In a container",
         "The chart from a registry of yours",  # by tests/deploy/test_registry.py
         "As a service of systemd",
+        "Several cells on one machine",  # by tests/install/machine/test_cells.py
         "Logs",
         "Upgrade",
         "Uninstall",

@@ -43,11 +43,12 @@ def values(name: str) -> list[str]:
     return re.findall(rf"^{name}=(.*)$", UNIT.read_text(encoding="utf-8"), re.MULTILINE)
 
 
-def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "started"), [(UNIT.name, UNIT.name), ("milepost@.service", "milepost@a.service")])
+def test_systemd_takes_the_unit(tmp_path: Path, name: str, started: str) -> None:
     """It looks for the program too, which is not there before it is installed."""
-    unit = tmp_path / UNIT.name
-    unit.write_text(UNIT.read_text(encoding="utf-8").replace(values("ExecStart")[0], "/bin/true"), encoding="utf-8")
-    analyzed("verify", unit)
+    text = UNIT.read_text(encoding="utf-8").replace(values("ExecStart")[0], "/bin/true")
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    analyzed("verify", tmp_path / started)
 
 
 def test_the_unit_is_as_tight_as_the_page_says() -> None:

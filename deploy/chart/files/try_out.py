@@ -57,15 +57,19 @@ def main() -> None:
     url = os.environ["MILEPOST_URL"]
     context = trust()
     with milepost.Client(url, token=token(), timeout=SECONDS, verify=context) as client:
-        with client.session(holder="helm test", ttl=SECONDS) as session:
+        cell = client.of_job(STORE, begin=True)
+        with cell.session(holder="helm test", ttl=SECONDS) as session:
             store = session.store(STORE)
             name = uuid.uuid4().hex
             handle = store.add_and_lock(name, b"first")
             store.replace(name, handle.version, b"second")
             assert store.read(name) == b"second", "another state than the one written was read"
             assert store.release_and_try_remove(name).removed, "the handle was not removed"
-        status = client.status()
-    print(f"wrote, replaced, read and removed a state at {url}; {status.leader} leads at term {status.term}")
+        status = cell.status()
+        print(f"wrote, replaced, read and removed a state at {url}; {status.leader} leads at term {status.term}")
+        for name, each in client.by_cell().items():
+            if name:
+                print(f"{each.status().leader} leads the cell {name}")
     leader = os.environ.get("MILEPOST_LEADER_URL")
     if leader:
         with urllib.request.urlopen(f"{leader}/leader", timeout=SECONDS, context=context) as answer:

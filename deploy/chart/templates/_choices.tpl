@@ -14,6 +14,7 @@
 {{- include "milepost.checkTls" . -}}
 {{- include "milepost.checkWaysIn" . -}}
 {{- include "milepost.checkMetrics" . -}}
+{{- include "milepost.checkCells" . -}}
 {{- if and (eq .Values.pointers.kind "zookeeper") (not .Values.pointers.zookeeper.hosts) -}}
 {{- fail "\n\nWhere is ZooKeeper? Set pointers.zookeeper.hosts, for instance to [\"zk-0.zk:2181\"].\n" -}}
 {{- end -}}
@@ -36,7 +37,7 @@
 {{- if and .Values.blobs.hdfs.configuration .Values.blobs.hdfs.existingConfigMap -}}
 {{- fail "\n\nblobs.hdfs.configuration and blobs.hdfs.existingConfigMap exclude each other.\n" -}}
 {{- end -}}
-{{- $name := include "milepost.fullname" . -}}
+{{- $name := include "milepost.releaseName" . -}}
 {{- if or (gt (len $name) 40) (not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name)) -}}
 {{- fail (printf "\n\n%s is no name for Services and Leases: set fullnameOverride to at most 40 of a-z, 0-9 and -, a letter first.\n" $name) -}}
 {{- end -}}

@@ -2,9 +2,9 @@
 {{- .Values.nameOverride | default .Chart.Name -}}
 {{- end -}}
 
-{{/* Names all objects; with pointers in Kubernetes also the Lease and the ConfigMaps of the pointers. Never cut off: two
-     releases whose names began alike would share their pointers. */}}
-{{- define "milepost.fullname" -}}
+{{/* Names what the release has once, and begins the names of all the rest. Never cut off: two releases whose names began
+     alike would share their pointers. */}}
+{{- define "milepost.releaseName" -}}
 {{- $name := include "milepost.name" . -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride -}}
@@ -13,6 +13,11 @@
 {{- else -}}
 {{- printf "%s-%s" .Release.Name $name -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Names all objects of a deployment; with pointers in Kubernetes also the Lease and the ConfigMaps of the pointers. */}}
+{{- define "milepost.fullname" -}}
+{{- include "milepost.releaseName" . }}{{ include "milepost.cellSuffix" . -}}
 {{- end -}}
 
 {{/* Of objects that stand in no namespace: neither part can have a dot, so no two releases have the same. */}}
@@ -39,6 +44,9 @@ app.kubernetes.io/component: server
 {{- $_ := set $labels "app.kubernetes.io/version" $top.Chart.AppVersion -}}
 {{- $_ := set $labels "app.kubernetes.io/managed-by" $top.Release.Service -}}
 {{- with .component -}}{{- $_ := set $labels "app.kubernetes.io/component" . -}}{{- end -}}
+{{- if hasKey $top "Cell" -}}
+{{- with include "milepost.cellName" $top -}}{{- $_ := set $labels "milepost/cell" . -}}{{- end -}}
+{{- end -}}
 {{- merge $labels (.labels | default dict) $top.Values.commonLabels | toYaml -}}
 {{- end -}}
 
@@ -72,11 +80,12 @@ labels:
 {{- end }}
 {{- end -}}
 
+{{/* Each cell has its own, for each may write its own ConfigMaps alone. */}}
 {{- define "milepost.serviceAccount" -}}
-{{- if .Values.serviceAccount.create -}}
-{{- .Values.serviceAccount.name | default (include "milepost.fullname" .) -}}
+{{- if .Values.serviceAccount.name -}}
+{{- .Values.serviceAccount.name }}{{ include "milepost.cellSuffix" . -}}
 {{- else -}}
-{{- .Values.serviceAccount.name | default "default" -}}
+{{- ternary (include "milepost.fullname" .) "default" .Values.serviceAccount.create -}}
 {{- end -}}
 {{- end -}}
 
@@ -109,7 +118,7 @@ imagePullSecrets:
 {{- if .existingConfigMap -}}
 {{- .existingConfigMap -}}
 {{- else if .configuration -}}
-{{- include "milepost.fullname" $ }}-hadoop
+{{- include "milepost.releaseName" $ }}-hadoop
 {{- end -}}
 {{- end -}}
 {{- end -}}

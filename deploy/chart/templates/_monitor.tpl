@@ -15,7 +15,9 @@ tlsConfig:
 authorization:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .monitor.relabelings }}
+{{- $cell := list -}}
+{{- with include "milepost.cellName" .top -}}{{- $cell = list (dict "targetLabel" "cell" "replacement" .) -}}{{- end }}
+{{- with concat $cell .monitor.relabelings }}
 relabelings:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -31,6 +33,14 @@ namespaceSelector:
 selector:
   matchLabels:
     {{- include "milepost.replicaLabels" . | nindent 4 }}
+{{- end -}}
+
+{{/* The labels of an alert beside its severity. */}}
+{{- define "milepost.alertLabels" -}}
+{{- $cell := include "milepost.cellName" . -}}
+{{- with merge (ternary (dict "cell" $cell) dict (ne $cell "")) .Values.metrics.prometheusRule.alertLabels -}}
+{{- toYaml . -}}
+{{- end -}}
 {{- end -}}
 
 {{/* The annotation that says where it stands what to do about an alert: (dict "top" . "alert" "MilepostNoLeader"). */}}

@@ -69,6 +69,12 @@
   value: {{ include "milepost.pointersUrl" . | quote }}
 - name: MILEPOST_BLOBS
   value: {{ include "milepost.blobsUrl" . | quote }}
+{{- with include "milepost.cellName" . }}
+- name: MILEPOST_CELL
+  value: {{ . }}
+- name: MILEPOST_CELLS
+  value: {{ include "milepost.cellNames" $ }}
+{{- end }}
 {{- if .Values.auth.insecure }}
 - name: MILEPOST_INSECURE
   value: "true"

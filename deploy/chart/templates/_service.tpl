@@ -1,12 +1,11 @@
-{{/* What the Services have in common: (dict "top" . "service" .Values.service). */}}
+{{/* What the Services have in common: (dict "top" . "service" .Values.service). An address or a port is one cell's, and
+     that is the first. */}}
 {{- define "milepost.serviceSpec" -}}
 type: {{ .service.type }}
 ipFamilyPolicy: SingleStack
 ipFamilies: [{{ .top.Values.ipFamily }}]
-{{- with .service.clusterIP }}
-clusterIP: {{ . | quote }}
-{{- end }}
-{{- range $name := list "loadBalancerClass" "externalTrafficPolicy" "loadBalancerIP" }}
+{{- $only := ternary (list) (list "clusterIP" "loadBalancerIP") (gt (int .top.Cell) 0) }}
+{{- range $name := concat $only (list "loadBalancerClass" "externalTrafficPolicy") }}
 {{- with get $.service $name }}
 {{ $name }}: {{ . | quote }}
 {{- end }}
@@ -20,7 +19,7 @@ ports:
     port: {{ .top.Values.service.port }}
     targetPort: http
     appProtocol: {{ include "milepost.scheme" .top }}
-    {{- with .service.nodePort }}
-    nodePort: {{ . }}
+    {{- if and .service.nodePort (not .top.Cell) }}
+    nodePort: {{ .service.nodePort }}
     {{- end }}
 {{- end -}}

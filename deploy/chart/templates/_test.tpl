@@ -1,5 +1,10 @@
 {{/* What the Pod of `helm test` has at hand: no more than it takes to be a client. */}}
 {{- define "milepost.testMounts" -}}
+{{- if .Values.cells }}
+- name: cells
+  mountPath: /etc/milepost/cells
+  readOnly: true
+{{- end }}
 {{- if .Values.auth.existingSecret }}
 - name: auth
   mountPath: /etc/milepost/auth
@@ -18,6 +23,11 @@
 {{- end -}}
 
 {{- define "milepost.testVolumes" -}}
+{{- if .Values.cells }}
+- name: cells
+  configMap:
+    name: {{ include "milepost.fullname" . }}-cells
+{{- end }}
 {{- if .Values.auth.existingSecret }}
 - name: auth
   secret:

@@ -41,7 +41,7 @@
 {{- end -}}
 {{- end -}}
 {{- $scheme := ternary "zookeeper+tls" "zookeeper" .tls.enabled -}}
-{{- printf "%s://%s%s?%s" $scheme (join "," .hosts) .path (join "&" $options) -}}
+{{- printf "%s://%s%s?%s" $scheme (join "," .hosts) (printf "%s%s" .path (include "milepost.cellSuffix" $)) (join "&" $options) -}}
 {{- end -}}
 {{- end -}}
 
@@ -50,7 +50,7 @@
 {{- include "milepost.s3Url" . -}}
 {{- else -}}
 {{- with .Values.blobs.hdfs -}}
-{{- printf "hdfs://%s%s" .authority .path -}}
+{{- printf "hdfs://%s%s%s" .authority .path (include "milepost.cellSuffix" $) -}}
 {{- if .replication -}}?replication={{ int .replication }}{{- end -}}
 {{- end -}}
 {{- end -}}
@@ -68,7 +68,9 @@
 {{- if .addressingStyle -}}
 {{- $options = append $options (printf "addressing_style=%s" .addressingStyle) -}}
 {{- end -}}
-{{- $place := ternary (printf "s3://%s/%s" .bucket .prefix) (printf "s3://%s" .bucket) (ne .prefix "") -}}
+{{- $suffix := include "milepost.cellSuffix" $ -}}
+{{- $prefix := ternary (printf "%s%s" .prefix $suffix) (trimPrefix "-" $suffix) (ne .prefix "") -}}
+{{- $place := ternary (printf "s3://%s/%s" .bucket $prefix) (printf "s3://%s" .bucket) (ne $prefix "") -}}
 {{- ternary $place (printf "%s?%s" $place (join "&" $options)) (empty $options) -}}
 {{- end -}}
 {{- end -}}
