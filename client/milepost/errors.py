@@ -21,6 +21,7 @@
     │   ├── EpochHeld                 a campaign's wait ended; ``holder`` and ``epoch`` say who leads
     │   ├── Fenced                    a newer driver leads this store; stop writing
     │   ├── CellsDiffer               client and cell have different lists of cells; no job was begun
+    │   ├── JobElsewhere              the job was moved, or is being moved, to another cell; ``extras`` name it
     │   ├── SessionLost
     │   │   ├── SessionExpired
     │   │   └── SessionUnknown
@@ -402,6 +403,12 @@ class CellsDiffer(Problem):
     """
 
 
+class JobElsewhere(Problem):
+    """The job is in another cell: it was moved there, or is not yet moved here. Nothing was changed. The extra ``cell``
+    names the other cell, and ``epoch`` the epoch under which the job was moved.
+    """
+
+
 class SessionLost(Problem):
     """The session that sent the request is no longer alive, and its locks are released."""
 
@@ -476,6 +483,7 @@ ERROR_OF: dict[Code, type[Problem]] = {
     Code.HELD: EpochHeld,
     Code.FENCED: Fenced,
     Code.CELLS_DIFFER: CellsDiffer,
+    Code.ELSEWHERE: JobElsewhere,
     Code.SESSION_EXPIRED: SessionExpired,
     Code.BLOB_MISSING: BlobMissing,
     Code.COMPACTED: Compacted,

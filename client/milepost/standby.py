@@ -15,7 +15,7 @@ from typing import TypeVar
 from milepost.client import Client
 from milepost.core.calls.outages import OUTAGES_OR_DOUBT
 from milepost.core.checkpoint_location import CheckpointLocation, checkpoint_location
-from milepost.errors import Closed, EpochHeld, Fenced, MilepostError, SessionLost
+from milepost.errors import Closed, EpochHeld, Fenced, JobElsewhere, MilepostError, SessionLost
 from milepost.session import Session
 from milepost.store import StateHandleStore
 from milepost.types import Process, Wish
@@ -122,7 +122,7 @@ class Standby:
             leadership = self.lead()
             try:
                 taken = take(leadership)
-            except (Fenced, SessionLost, *OUTAGES_OR_DOUBT) as error:
+            except (Fenced, JobElsewhere, SessionLost, *OUTAGES_OR_DOUBT) as error:
                 self._again(error)
             else:
                 self._heed(leadership)
@@ -144,6 +144,11 @@ class Standby:
             try:
                 self._win(handles)
                 session.raise_if_lost()  # the client may have counted the session as lost before the grant
+            except JobElsewhere as error:
+                self.leave()
+                if self.over:
+                    raise
+                _log.warning("store %s: %s; standing by there", self._store, error)
             except SessionLost as error:
                 self.leave()
                 if self.over:

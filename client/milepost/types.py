@@ -395,18 +395,20 @@ class Rights:
 @dataclass(frozen=True)
 class Placement:
     """What one cell knows of where ``job`` is. ``cell`` is the cell's name, None for a deployment that is no cell, and
-    ``cells`` its list of all cells, sorted. ``placement`` is ``here`` or ``none``.
+    ``cells`` its list of all cells, sorted.
+
+    ``placement`` is ``here``, or ``none`` if the cell never knew the job. It is ``moved`` if the job was moved to the
+    cell ``other`` under ``epoch``, and ``arriving`` while it is moved from ``other``. ``seal`` proves to the other cell
+    that the job was moved.
     """
 
     job: str
     cell: str | None
     cells: tuple[str, ...]
     placement: str
-
-    @property
-    def is_here(self) -> bool:
-        """Whether the job is in this cell."""
-        return self.placement == "here"
+    other: str | None = None
+    epoch: int | None = None
+    seal: str | None = None
 
 
 @dataclass(frozen=True)

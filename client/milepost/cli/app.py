@@ -21,6 +21,7 @@ from milepost.cli.files import files
 from milepost.cli.fsck import fsck
 from milepost.cli.job_events import show_events
 from milepost.cli.jobs import jobs
+from milepost.cli.moves import move_job
 from milepost.cli.options import (
     DEFAULT_TIMEOUT,
     AsJson,
@@ -78,6 +79,7 @@ def application() -> typer.Typer:
         ("clone", clone_job),
         ("diff", diff_jobs),
         ("drop", drop_job),
+        ("move", move_job),
         ("stop", stop_job),
         ("hand-over", hand_over_job),
         ("start", start_job),

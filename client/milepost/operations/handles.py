@@ -155,6 +155,91 @@ PLACE_JOB = operation(
     takes=KEYED,
     gives=(Header.REPLAYED,),
 )
+BEGIN_DEPARTURE = change(
+    "beginDeparture",
+    "POST",
+    f"{JOB}/departure",
+    {Code.UNSUPPORTED_MEDIA_TYPE},
+    fenced=True,
+    audit_name="depart",
+    summary="Freeze a job that is moved to another cell",
+    answer="Placement",
+)
+END_DEPARTURE = change(
+    "endDeparture",
+    "DELETE",
+    f"{JOB}/departure",
+    fenced=True,
+    audit_name="move-away",
+    summary="Set the tombstone of a job that is in another cell now",
+    answer="Placement",
+    query={"move": "The id of the move."},
+    needs=("move",),
+)
+BEGIN_ARRIVAL = change(
+    "beginArrival",
+    "POST",
+    f"{JOB}/arrival",
+    {Code.UNSUPPORTED_MEDIA_TYPE, Code.ALREADY_EXISTS, Code.FENCED},
+    audit_name="arrive",
+    summary="Begin the copy of a job from another cell",
+    answer="Placement",
+)
+FINISH_ARRIVAL = operation(
+    "finishArrival",
+    "PUT",
+    f"{JOB}/arrival",
+    Right.WRITE,
+    {*COMMITS, Code.NOT_EXIST, Code.FENCED, Code.UNSUPPORTED_MEDIA_TYPE},
+    audit_name="move-here",
+    summary="Let a job be in this cell",
+    answer="Placement",
+    takes=KEYED,
+    gives=(Header.REPLAYED,),
+)
+LIST_RECORDS = read(
+    "listRecords",
+    f"{JOB}/records",
+    {Code.INVALID_REQUEST, Code.CORRUPT, Code.FENCED, Code.STORAGE_UNAVAILABLE, Code.BLOB_MISSING},
+    summary="The records of a job that is being moved",
+    answer="MovedRecords",
+    query={"token": PAGED["token"]},
+)
+WRITE_RECORDS = change(
+    "writeRecords",
+    "POST",
+    f"{JOB}/records",
+    {Code.UNSUPPORTED_MEDIA_TYPE, Code.FENCED},
+    summary="Write records of a job that is being moved here",
+    answer="Placement",
+)
+READ_BLOB = operation(
+    "readBlob",
+    "GET",
+    f"{JOB}/blob",
+    Right.READ,
+    {*READS_BYTES, Code.FENCED} - {Code.VERSION_MISMATCH, Code.RANGE_NOT_SATISFIABLE},
+    summary="The bytes of a blob of a job that is being moved",
+    query={
+        "key": "The key of the blob.",
+        "size": "Its size in bytes.",
+        "digest": "Its SHA-256, in hexadecimal digits.",
+    },
+    needs=("key", "size", "digest"),
+)
+WRITE_BLOB = operation(
+    "writeBlob",
+    "PUT",
+    f"{JOB}/blob",
+    Right.WRITE,
+    {*FIELDS, Code.DIGEST_MISMATCH, Code.FENCED, Code.STORAGE_UNAVAILABLE, Code.STORAGE_FULL, Code.TOO_MANY_REQUESTS},
+    summary="Store a blob of a job that is being moved here",
+    success=(201,),
+    answer="MovedBlob",
+    takes=(*KEYED, Header.CONTENT_DIGEST),
+    query={"move": "The id of the move.", "file": "`true`: the blob has the bytes of a file."},
+    needs=("move",),
+)
 REPORT_ROWS = change(
     "reportRows",
     "POST",

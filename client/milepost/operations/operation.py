@@ -69,7 +69,12 @@ class RestOperation:
     @property
     def codes(self) -> frozenset[Code]:
         """The codes of all problems with which the service may answer the operation."""
-        by_place = {Code.INVALID_NAME: "{" in self.path, Code.NO_LEADER: self.by_leader}
+        by_place = {
+            Code.INVALID_NAME: "{" in self.path,
+            Code.NO_LEADER: self.by_leader,
+            Code.ELSEWHERE: self.of_store,
+            Code.HELD: self.of_store and self.method not in ("GET", "HEAD"),
+        }
         return self.refusals | EVERYWHERE | {code for code, possible in by_place.items() if possible}
 
     @property

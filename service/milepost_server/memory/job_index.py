@@ -15,7 +15,7 @@ class JobIndex:
 
     A store is a job once it has an epoch or a snapshot of its files. A store whose own record or whose record of the
     tree cannot be read counts as a job too, so that nobody overlooks a damaged job. A dropped job is in an index of its
-    own, until it begins anew.
+    own, until it begins anew. A job that is in another cell, or not yet moved to this one, is in none.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,9 @@ class JobIndex:
             or (isinstance(tree, Tree) and bool(tree.snapshots))
         )
         is_dropped = isinstance(store, Store) and store.is_dropped and not isinstance(tree, Corrupt)
-        for names, belongs in ((self._names, is_job and not is_dropped), (self._dropped, is_dropped)):
+        is_here = not isinstance(store, Store) or store.elsewhere is None
+        shown, dropped = is_here and is_job and not is_dropped, is_here and is_dropped
+        for names, belongs in ((self._names, shown), (self._dropped, dropped)):
             if belongs is not (name in names):
                 (names.add if belongs else names.remove)(name)
 

@@ -13,6 +13,10 @@ WITH_DATA: Final = 2
 To an older release, such a record is damaged, and reported by name. Without this number, the release would read the
 state as an empty one.
 """
+WITH_MOVE: Final = 3
+"""The schema number of a store's record that has a move, for the same reason: an older release would grant an epoch of
+a job that is in another cell.
+"""
 
 STORED_AS: Final = {
     "created_revision": "born",

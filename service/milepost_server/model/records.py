@@ -15,9 +15,10 @@ from typing import Any, Final, final
 
 import msgspec
 
-from milepost_server.model.answered import SCHEMA, STORED_AS, WITH_DATA, Answered, schema
+from milepost_server.model.answered import SCHEMA, STORED_AS, WITH_DATA, WITH_MOVE, Answered, schema
 from milepost_server.model.checksums import seal, unseal
 from milepost_server.model.history import HistoryPage
+from milepost_server.model.moves import LEAVING, Move
 from milepost_server.model.paths import path_id
 from milepost_server.model.processes import Process
 from milepost_server.model.trees import Tree, TreePath
@@ -79,7 +80,8 @@ class Store(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, g
     ``evicted_answers_at`` is the revision of the newest answer that was dropped to make room for newer ones.
     ``granted`` is the revision at which the epoch was granted, to the session that was created at
     ``epoch_session_created``. ``dropped`` is the revision at which the job was dropped last, 0 if it never was.
-    ``wish`` is the newest wish that a driver stops or hands over, None if none counts any more.
+    ``wish`` is the newest wish that a driver stops or hands over, None if none counts any more. ``move`` is the move of
+    the job to another cell, or from one, None if there is none.
     """
 
     name: str
@@ -95,7 +97,20 @@ class Store(msgspec.Struct, rename=STORED_AS, frozen=True, omit_defaults=True, g
     granted: int = 0
     dropped: int = 0
     wish: Wish | None = None
+    move: Move | None = None
     schema: int = msgspec.field(default_factory=schema)
+
+    def moving(self, move: Move | None, **changed: Any) -> Store:
+        """Return a copy of the record with the move ``move``, and the members in ``changed`` replaced too. An earlier
+        release cannot read a record with a move, so that it grants no epoch where the job is no more.
+        """
+        number = SCHEMA if move is None else WITH_MOVE
+        return msgspec.structs.replace(self, move=move, schema=number, **changed)
+
+    @property
+    def elsewhere(self) -> Move | None:
+        """The move by which the job is in another cell; None if it is here."""
+        return self.move if self.move is not None and self.move.phase != LEAVING else None
 
     @property
     def is_dropped(self) -> bool:
@@ -278,7 +293,11 @@ def decode(key: str, value: bytes) -> Record:
         record = _DECODERS[kind].decode(unseal(key, value))
     except (msgspec.DecodeError, ValueError) as error:
         return Corrupt(name, f"not a readable record: {error}")
-    expected = WITH_DATA if isinstance(record, Handle) and record.data is not None else SCHEMA
+    expected = SCHEMA
+    if isinstance(record, Handle) and record.data is not None:
+        expected = WITH_DATA
+    elif isinstance(record, Store) and record.move is not None:
+        expected = WITH_MOVE
     if record.schema != expected:
         return Corrupt(name, f"schema {record.schema} is not known here (this is schema {expected})")
     if isinstance(record, Deployment):

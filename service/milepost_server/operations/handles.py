@@ -15,7 +15,7 @@ from milepost_server.model.requests.handles import Remove
 from milepost_server.replica.submitter import Caller, Reply, Submitter
 from milepost_server.rules.answers import handle_body
 from milepost_server.rules.decisions import Answer
-from milepost_server.rules.guards import store_readable
+from milepost_server.rules.guards import is_elsewhere, store_readable
 from milepost_server.rules.handlers.handles import absent, present
 
 
@@ -37,10 +37,12 @@ def store_in(view: Lookup, name: str) -> Store:
     """Return the store's own record, or a new one if there is none.
 
     Raises a ``corrupt`` problem if the record cannot be read: without the record, it is unknown which handles were
-    cleared, and which epoch is current.
+    cleared, and which epoch is current. Raises an ``elsewhere`` problem if the job is in another cell.
     """
     record = view.store(name)
     if isinstance(record, Store):
+        if record.move is not None and (elsewhere := is_elsewhere(record)) is not None:
+            raise refusal(elsewhere)
         return record
     if damaged := store_readable(view, name):
         raise refusal(damaged)

@@ -18,6 +18,7 @@ from milepost_server.operations.handles import HandleOperations
 from milepost_server.operations.history import HistoryOperations
 from milepost_server.operations.jobs import JobOperations
 from milepost_server.operations.lookups import StateLookups
+from milepost_server.operations.moving import MovingOperations
 from milepost_server.operations.placement import PlacementOperations
 from milepost_server.operations.sessions import SessionOperations
 from milepost_server.operations.snapshots import SnapshotOperations
@@ -49,6 +50,7 @@ class Operations:
     jobs: JobOperations
     leading: LeadingOperations
     lookups: StateLookups
+    moving: MovingOperations
     placement: PlacementOperations
     publisher: Publisher
     reader: StateReader
@@ -92,13 +94,14 @@ def operations_of(replica: Replica, most_watches: int = MOST_WATCHES) -> Operati
         max_state_bytes=settings.max_state_bytes,
         inline_below=settings.inline_below,
     )
+    dropping = Dropping(
+        journal, replica.deletions, replica.loop_time, submitter, replica.manifests, settings.linger_seconds
+    )
     snapshots = SnapshotOperations(journal, submitter, replica.manifests, verification, cloning, states)
     return Operations(
         perform=submitter.perform,
         snapshots=snapshots,
-        dropping=Dropping(
-            journal, replica.deletions, replica.loop_time, submitter, replica.manifests, settings.linger_seconds
-        ),
+        dropping=dropping,
         epochs=EpochOperations(journal, replica.epoch_queues, replica.leases, submitter, clock),
         files=files,
         handles=HandleOperations(journal, replica.loop_time, submitter),
@@ -106,6 +109,7 @@ def operations_of(replica: Replica, most_watches: int = MOST_WATCHES) -> Operati
         jobs=JobOperations(journal, replica.loop_time, replica.epoch_queues, replica.leases, snapshots),
         leading=LeadingOperations(journal, replica.step_down),
         lookups=StateLookups(replica.lookups, reader, files, trees),
+        moving=MovingOperations(journal, blobs, submitter, replica.manifests, dropping),
         placement=PlacementOperations(journal, submitter),
         publisher=Publisher(journal, replica.deletions, submitter, replica.manifests),
         reader=reader,

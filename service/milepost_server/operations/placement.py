@@ -9,7 +9,7 @@ from milepost_server.basics.problems import problem
 from milepost_server.journal import Journal
 from milepost_server.memory.view import View
 from milepost_server.model.records import DEPLOYMENT_KEY, Corrupt
-from milepost_server.model.requests.handles import PlaceJob
+from milepost_server.model.requests.base import StoreRequest
 from milepost_server.replica.submitter import Reply, Submitter
 from milepost_server.rules.answers import placement_body
 from milepost_server.rules.decisions import Answer
@@ -32,10 +32,12 @@ class PlacementOperations:
                 raise problem(Code.CORRUPT, f"the record of {record.name!r} is damaged: {record.reason}")
         return Reply(Answer(placement_body(reading.view, job)), reading.revision, reading.term)
 
-    async def place(self, request: PlaceJob) -> Reply:
-        """Begin a job in this cell, unless it is there. Raises the problems of `Submitter.perform`, such as
-        ``cells-differ``.
+    async def after(self, request: StoreRequest) -> Reply:
+        """Make a request that places or moves a job, and return where the job is then. Raises the problems of
+        `Submitter.perform`, such as ``cells-differ``.
         """
-        reply = await self._submitter.perform(request)
-        view = View(self._journal.state())
-        return replace(reply, answer=replace(reply.answer, body=placement_body(view, request.store_name)))
+        return self.shown(await self._submitter.perform(request), request.store_name)
+
+    def shown(self, reply: Reply, job: str) -> Reply:
+        """Return a reply that says where the job is."""
+        return replace(reply, answer=replace(reply.answer, body=placement_body(View(self._journal.state()), job)))

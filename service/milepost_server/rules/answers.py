@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from milepost_server.memory.lookup import Lookup
+from milepost_server.model.moves import MOVED
 from milepost_server.model.records import DEPLOYMENT_KEY, Deployment, Handle, Session, Store
 from milepost_server.model.trees import Entry
 from milepost_server.rules.locks import holders
@@ -79,13 +80,18 @@ def process_body(session: Session | None) -> dict[str, Any] | None:
 
 def placement_body(view: Lookup, job: str) -> dict[str, Any]:
     """Return what this cell knows of where a job is, as JSON."""
-    deployment = view.get(DEPLOYMENT_KEY)
+    deployment, store = view.get(DEPLOYMENT_KEY), view.store(job)
     known = deployment if isinstance(deployment, Deployment) else Deployment("")
+    elsewhere = store.elsewhere if isinstance(store, Store) else None
+    placement = "none" if store is None else "here" if elsewhere is None else elsewhere.phase
     return {
         "job": job,
         "cell": known.cell or None,
         "cells": list(known.cells),
-        "placement": "none" if view.store(job) is None else "here",
+        "placement": placement,
+        "other": None if elsewhere is None else elsewhere.cell,
+        "epoch": None if elsewhere is None else elsewhere.epoch,
+        "seal": elsewhere.seal if elsewhere is not None and elsewhere.phase == MOVED else None,
     }
 
 

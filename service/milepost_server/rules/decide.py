@@ -12,9 +12,10 @@ from milepost_server.memory.view import View
 from milepost_server.model.records import Corrupt, Handle, Session, Store, store_key
 from milepost_server.model.requests.base import HandleRequest, Keeper, Request
 from milepost_server.model.requests.handles import LockAll, PlaceJob, Remove
+from milepost_server.model.requests.moves import BeginArrival, MoveRequest
 from milepost_server.model.requests.trees import PutFile
 from milepost_server.model.trees import Tree, TreePath
-from milepost_server.rules import epochs, guards, history, replays, restored_history
+from milepost_server.rules import epochs, guards, history, moves, replays, restored_history
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Inventory, Refused
 from milepost_server.rules.handlers import handles, sessions, stores
 from milepost_server.rules.trees import dropping, maintenance, snapshots
@@ -24,6 +25,7 @@ HANDLERS: Final = {
     **handles.HANDLERS,
     **stores.HANDLERS,
     **epochs.HANDLERS,
+    **moves.HANDLERS,
     **sessions.HANDLERS,
     **trees.HANDLERS,
     **snapshots.HANDLERS,
@@ -75,14 +77,17 @@ def _decided(view: View, request: Request, context: DecisionContext) -> Decision
 def _refusal(
     view: View, request: Request, name: str, store: Store | Corrupt | None, context: DecisionContext
 ) -> Refused | None:
-    """Return the refusal of a request because of the record of its store, or its epoch, in this order; None if both
-    permit it.
+    """Return the refusal of a request because of the record of its store, its cell, or its epoch, in this order; None
+    if all permit it.
     """
     if type(store) is Corrupt:
         return guards.store_readable(view, name)
-    if not request.fenced:
-        return None
-    return guards.epoch_is_current(store or Store(name), request.epoch, context.epoch_floor)
+    moves = store is not None and store.move is not None and not isinstance(request, MoveRequest)
+    if moves and store is not None and (elsewhere := guards.is_elsewhere(store)) is not None:
+        return elsewhere
+    if request.fenced and (fenced := guards.epoch_is_current(store or Store(name), request.epoch, context.epoch_floor)):
+        return fenced
+    return guards.is_not_frozen(view, store, request) if moves and store is not None else None
 
 
 def _with_store(view: View, store: str, request: Request, decision: Decision, context: DecisionContext) -> Decision:
@@ -95,6 +100,8 @@ def _with_store(view: View, store: str, request: Request, decision: Decision, co
     if view.get(key) is not None:
         return decision
     cells = request.cells if isinstance(request, PlaceJob) else None
+    if isinstance(request, BeginArrival):
+        return decision
     if refused := guards.store_may_begin(view, store, cells):
         return refused
     if context.dry or key in decision.changes:

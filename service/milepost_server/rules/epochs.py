@@ -57,8 +57,8 @@ def campaign(view: View, request: Campaign, context: DecisionContext) -> Decisio
             f"{store.name!r} was stopped by {by}, until milepost jobs start {store.name}",
             {"holder": None, "epoch": store.epoch, "stopped": wish_body(view, store)},
         )
-    granted = replace(
-        store,
+    granted = store.moving(
+        None,  # the session of a move that did not end has lost the epoch, and so the job is frozen no more
         epoch=max(store.epoch, context.epoch_floor) + 1,
         epoch_session=session.id,
         epoch_session_created=session.created_revision,
@@ -98,7 +98,7 @@ def resign(view: View, request: Resign, context: DecisionContext) -> Decision:
             changes = _with_savepoint(tree, savepoint)
             about = {**about_savepoint(savepoint), "holder": wish.who, "by": wish.by}
             also.append(HistoryEntry(context.wall, context.revision, SAVEPOINT_MADE, **about))
-    resigned = replace(store, epoch_session=None, epoch_session_created=0, epoch_since=None, wish=store.stopped)
+    resigned = store.moving(None, epoch_session=None, epoch_session_created=0, epoch_since=None, wish=store.stopped)
     entered = history.epoch_ended(view, store, holder, how, context, request.attempt.name, also)
     return replays.accepted(resigned, request, context, Answer(), changes={**changes, **entered})
 

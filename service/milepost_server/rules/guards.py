@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from milepost.wire import Code, Outcome, cells_digest
 from milepost_server.memory.lookup import Lookup
+from milepost_server.model.moves import ARRIVING, LEAVING
 from milepost_server.model.records import DEPLOYMENT_KEY, Corrupt, Deployment, Handle, Session, Store, Upload
 from milepost_server.model.requests.base import Attempt, BlobRef, Request, UploadRef
+from milepost_server.model.requests.handles import Campaign, Resign
 from milepost_server.rules.decisions import DecisionContext, Refused
 
 
@@ -68,6 +70,33 @@ def epoch_is_current(store: Store, epoch: int | None, floor: int = 0) -> Refused
     return Refused(
         Code.FENCED, f"{given}, the current one of {store.name!r} is {store.epoch}", {"current": store.epoch}
     )
+
+
+def is_elsewhere(store: Store) -> Refused | None:
+    """Refuse what is about a job that is in another cell."""
+    move = store.elsewhere
+    if move is None:
+        return None
+    detail = f"{store.name!r} was moved to the cell {move.cell!r}"
+    if move.phase == ARRIVING:
+        detail = f"{store.name!r} is being moved here from the cell {move.cell!r}, and is there until that is done"
+    return Refused(Code.ELSEWHERE, detail, {"cell": move.cell, "epoch": move.epoch})
+
+
+def is_not_frozen(view: Lookup, store: Store, request: Request) -> Refused | None:
+    """Refuse a change of a job that is frozen, since it is being moved to another cell. Its epoch may be resigned."""
+    if isinstance(request, Campaign | Resign) or store.move is None or not is_frozen(view, store):
+        return None
+    move = store.move
+    detail = f"{store.name!r} is being moved to the cell {move.cell!r} under epoch {move.epoch}"
+    return Refused(Code.HELD, detail, {"holder": None, "epoch": move.epoch})
+
+
+def is_frozen(view: Lookup, store: Store) -> bool:
+    """Return whether the session of a move holds the epoch under which the job leaves this cell."""
+    move = store.move
+    leaving = move is not None and move.phase == LEAVING and move.epoch == store.epoch
+    return leaving and alive(view, store.epoch_session or "", store.epoch_session_created)
 
 
 def store_may_begin(view: Lookup, store: str, cells: str | None) -> Refused | None:

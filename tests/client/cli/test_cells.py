@@ -11,7 +11,7 @@ import pytest
 import milepost
 from tests.client.cli.conftest import Run
 from tests.client.conftest import Service
-from tests.client.test_cells import job_of, led, listed
+from tests.client.test_cells import blocks_of_the_page, job_of, led, listed
 
 
 @pytest.fixture
@@ -74,6 +74,23 @@ def test_a_command_about_a_job_finds_its_cell(run: Run, all_cells: dict[str, str
     assert run("jobs", "show", "nosuch").returncode == 1
     assert run("put", "new-by-put", "h", str(state)).returncode == 0
     assert run("get", "new-by-put", "h").stdout == b"state"
+
+
+def test_a_job_is_stopped_moved_and_started_as_on_the_page(run: Run, all_cells: dict[str, str]) -> None:
+    """docs/cells.md"""
+    commands, job = blocks_of_the_page()[-1], all_cells["a"]
+    for line in commands.splitlines():
+        ended = run(*line.replace("flights", job).split()[1:])
+        assert ended.returncode == 0, ended.stderr
+    assert run("jobs", "move", job, "--to", "b").stdout.decode() == f"{job} is in the cell b already\n"
+    refused = run("jobs", "move", job, "--to", "c")
+    assert refused.returncode == 1
+    assert "there is no cell 'c'; those of the list are a, b" in refused.stderr.decode()
+    (shown,) = (each for each in lines(run, "jobs", "ls") if each["job"] == job)
+    assert (shown["cell"], shown["state"]) == ("b", "resigned")
+    (moved,) = lines(run, "jobs", "history", job)[1:2]
+    assert "milepost jobs move" in str(moved["holder"])
+    assert run("jobs", "move", job, "--to", "a").returncode == 0
 
 
 def test_a_clone_begins_in_the_cell_of_its_original(run: Run, all_cells: dict[str, str]) -> None:

@@ -129,9 +129,14 @@ def acknowledge_after_commit(patch: Patch) -> None:
     real = Group.take
 
     def take(
-        self: Group, pending: PendingRequest, accepted: Accepted, encoded: dict[str, bytes | None], size: int
+        self: Group,
+        pending: PendingRequest,
+        accepted: Accepted,
+        encoded: dict[str, bytes | None],
+        size: int,
+        revision: int,
     ) -> None:
-        real(self, pending, accepted, encoded, size)
+        real(self, pending, accepted, encoded, size, revision)
         pending.serve(accepted, self.revision, self.head.term)
 
     patch.setattr(Group, "take", take)

@@ -10,6 +10,7 @@ from tests.wire.support.api import Api, problem
 def test_a_deployment_that_is_no_cell_says_so_and_begins_no_job_by_that(api: Api) -> None:
     path = f"/v1/jobs/{api.store}/placement"
     nowhere: dict[str, Any] = {"job": api.store, "cell": None, "cells": [], "placement": "none"}
+    nowhere |= {"other": None, "epoch": None, "seal": None}
     assert api.http.get(path).json() == nowhere
     problem(api.http.put(path, json={"cells": "fa5c1d4f2c9b0e37"}), 409, "cells-differ")
     assert api.http.get(path).json() == nowhere

@@ -15,11 +15,24 @@ from milepost.core.calls.replicas import Replicas
 from milepost.core.calls.request import JSON_MEDIA_TYPE, Request, call_of, json_body
 from milepost.core.cell_list import CellList
 from milepost.core.effects import Operation, Sleep, Work
-from milepost.errors import CellsDiffer, DeadlineExceeded, InvalidRequest, MilepostError, NotSupported, Problem
-from milepost.operations.handles import GET_PLACEMENT, PLACE_JOB
+from milepost.errors import (
+    CellsDiffer,
+    DeadlineExceeded,
+    InvalidRequest,
+    JobElsewhere,
+    MilepostError,
+    NotSupported,
+    Problem,
+)
+from milepost.operations.handles import FINISH_ARRIVAL, GET_PLACEMENT, PLACE_JOB
 from milepost.operations.operation import JOBS
 from milepost.types import Placement
 from milepost.wire import Code
+
+HERE: Final = "here"
+NONE: Final = "none"
+MOVED: Final = "moved"
+ARRIVING: Final = "arriving"
 
 _STORES: Final = "/v1/stores"
 _FIRST_SECONDS: Final = 2.0
@@ -64,9 +77,15 @@ class CellsCaller(Caller):
             detail = f"there are several cells, {cells}, and this call is about one: make it by Client.of_job(…) or"
             raise InvalidRequest(Code.INVALID_REQUEST, f"{detail} Client.by_cell()")
         seconds, began = self.timeout if timeout is None else timeout, self.clock()
-        caller = yield from self.locate(job, timeout=seconds)
-        left = max(_LEAST_SECONDS, seconds - (self.clock() - began))
-        return (yield from caller.call(request, timeout=left, **others))
+        while True:
+            caller = yield from self.locate(job, timeout=max(_LEAST_SECONDS, seconds - (self.clock() - began)))
+            left = max(_LEAST_SECONDS, seconds - (self.clock() - began))
+            try:
+                return (yield from caller.call(request, timeout=left, **others))
+            except JobElsewhere:
+                self._found = {name: cell for name, cell in self._found.items() if name != job}
+                if self.clock() - began >= seconds:
+                    raise
 
     def locate(self, job: str, *, begin: bool = False, timeout: float | None = None) -> Operation[Caller]:
         """Return the caller of the cell that has the job. If there is no such job, that of the cell in which it would
@@ -78,13 +97,14 @@ class CellsCaller(Caller):
         """
         deadline = self.clock() + (self.timeout if timeout is None else timeout)
         cells, callers = yield from self._now()
-        if (known := callers.get(self._found.get(job, ""))) is not None:
-            return known
-        rounds = 0
+        found = self._found.get(job)
+        if not begin and found is not None and found in callers:
+            return callers[found]  # a job that was moved since is refused there, with the cell where it is
+        first, rounds = found or cells.chosen(job), 0
         silent: dict[str, MilepostError] = {}
         absent: dict[str, Placement] = {}
         while True:
-            for name in sorted(cells.names, key=lambda each: each != cells.chosen(job)):
+            for name in sorted(cells.names, key=lambda each: each != first):
                 if name in absent:
                     continue
                 left = deadline - self.clock()
@@ -96,25 +116,29 @@ class CellsCaller(Caller):
                     silent[name] = error
                     continue
                 silent.pop(name, None)
-                if answer.is_here:
+                if answer.placement == HERE:
                     self._found = {**self._found, job: name}
                     return callers[name]
-                if answer.placement != "none":
-                    detail = f"the cell {name!r} says {answer.placement!r} of the job {job!r}, which this release"
-                    raise NotSupported(Code.NOT_SUPPORTED, f"{detail} does not know")
                 absent[name] = answer
             if len(absent) == len(cells.names):
-                if other := next((each for each in absent.values() if each.cells != cells.names), None):
-                    raise _differ(job, cells, other)
-                chosen = cells.chosen(job)
-                if not begin:
-                    return callers[chosen]
+                left = max(_LEAST_SECONDS, deadline - self.clock())
                 try:
-                    yield from _placed(callers[chosen], cells, job, max(_LEAST_SECONDS, deadline - self.clock()))
-                except OUTAGES_OR_DOUBT as error:
-                    silent[chosen] = error
-                del absent[chosen]  # the job is there now, or may be
-                continue
+                    if all(each.placement == NONE for each in absent.values()):
+                        chosen = callers[cells.chosen(job)]
+                        if other := next((each for each in absent.values() if each.cells != cells.names), None):
+                            raise _differ(job, cells, other)
+                        if not begin:
+                            return chosen
+                        yield from _placed(chosen, cells, job, left)
+                        absent.pop(chosen.cell)  # the job is there now
+                        continue
+                    if (arrival := _unfinished(absent)) is not None:
+                        yield from _finished(callers[arrival.cell], job, arrival.seal, left)
+                        absent.pop(arrival.cell)
+                        continue
+                except OUTAGES_OR_DOUBT:
+                    pass  # what was asked for may have been done, so all are asked again
+                absent = {}
             yield Sleep(min(self.pause(rounds, _FIRST_SECONDS), max(0.0, deadline - self.clock())))
             rounds += 1
             known_before = cells
@@ -143,7 +167,7 @@ class CellsCaller(Caller):
 
 def _asked(caller: Caller, job: str, seconds: float) -> Operation[Placement]:
     """Ask a cell for a job. Raises `CellsDiffer` if the addresses lead elsewhere."""
-    request = Request(*call_of(GET_PLACEMENT, job), answers.document(_placement))
+    request = Request(*call_of(GET_PLACEMENT, job), answers.document(placement))
     try:
         found = (yield from caller.call(request, timeout=seconds)).value
     except Problem as error:
@@ -160,16 +184,45 @@ def _asked(caller: Caller, job: str, seconds: float) -> Operation[Placement]:
 def _placed(caller: Caller, cells: CellList, job: str, seconds: float) -> Operation[None]:
     body, headers = json_body({"cells": cells.digest}), {"Content-Type": JSON_MEDIA_TYPE}
     yield from caller.call(
-        Request(*call_of(PLACE_JOB, job), answers.document(_placement), headers, body), timeout=seconds
+        Request(*call_of(PLACE_JOB, job), answers.document(placement), headers, body), timeout=seconds
     )
 
 
-def _placement(document: members.Document) -> Placement:
+class _Arrival(NamedTuple):
+    """An arrival that is not finished, in the cell ``cell``; ``seal`` is that of the tombstone in the other one."""
+
+    cell: str
+    seal: str
+
+
+def _unfinished(asked: Mapping[str, Placement]) -> _Arrival | None:
+    """Return the arrival that a tombstone in another cell names; None if there is none."""
+    for old in asked.values():
+        new = asked.get(old.other or "")
+        if old.placement != MOVED or not old.seal or new is None or new.placement != ARRIVING:
+            continue
+        if (new.other, new.epoch) == (old.cell, old.epoch):
+            return _Arrival(new.cell or "", old.seal)
+    return None
+
+
+def _finished(caller: Caller, job: str, seal: str, seconds: float) -> Operation[None]:
+    """Finish a move whose mover has ended after the tombstone."""
+    body, headers = json_body({"seal": seal}), {"Content-Type": JSON_MEDIA_TYPE}
+    request = Request(*call_of(FINISH_ARRIVAL, job), answers.document(placement), headers, body)
+    yield from caller.call(request, timeout=seconds)
+
+
+def placement(document: members.Document) -> Placement:
+    """Read where a job is."""
     return Placement(
         members.text(document, "job"),
         members.text_or_none(document, "cell"),
         members.texts(document, "cells"),
         members.text(document, "placement"),
+        members.text_or_none(document, "other"),
+        None if document.get("epoch") is None else members.whole(document, "epoch"),
+        members.text_or_none(document, "seal"),
     )
 
 

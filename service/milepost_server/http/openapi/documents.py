@@ -127,6 +127,9 @@ _QUERY: dict[str, dict[str, Any]] = {
     "redirect": {"type": "boolean"},
     "directory": {"type": "boolean"},
     "recursive": {"type": "boolean"},
+    "file": {"type": "boolean"},
+    "size": {"type": "integer", "format": "int64", "minimum": 0, "maximum": 2**63 - 1},
+    "digest": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
     "version": {"type": "integer", "format": "int64", "minimum": 0, "maximum": 2**63 - 1},
 }
 """The schemas of query parameters that are not text."""

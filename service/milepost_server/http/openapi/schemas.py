@@ -208,11 +208,24 @@ SCHEMAS: Final[dict[str, Schema]] = {
         wish=_WISH,
     ),
     "Placement": _object(
+        ("other", "epoch", "seal"),
         job=NAME_SCHEMA,
         cell=_nullable(_CELL),
         cells={"type": "array", "items": _CELL},
-        placement={"type": "string", "enum": ["here", "none"]},
+        placement={"type": "string", "enum": ["here", "none", "moved", "arriving"]},
+        other=_nullable(_CELL),
+        epoch=_nullable(_COUNT),
+        seal=_nullable(_TEXT),
     ),
+    "MovedRecords": _object(
+        job=NAME_SCHEMA,
+        departing=_object(
+            ("wish",), revision=_COUNT, sealed=_TEXT, granted=_COUNT, dropped=_COUNT, wish=_nullable(_ROW)
+        ),
+        records={"type": "array", "items": _object(kind=_TEXT, record=_ROW)},
+        next=_nullable(_TEXT),
+    ),
+    "MovedBlob": _object(key=_TEXT),
     "RowsEntered": _object(entered=_COUNT),
     "HistoryRestored": _object(entered=_COUNT),
     "DroppedJob": _object(handles=_COUNT, snapshots=_COUNT),

@@ -16,7 +16,15 @@ from milepost_server.model.requests.handles import PlaceJob
 
 router = APIRouter(tags=["jobs"])
 
-_PLACEMENT = {"job": "flights", "cell": "b", "cells": ["a", "b"], "placement": "here"}
+_PLACEMENT = {
+    "job": "flights",
+    "cell": "b",
+    "cells": ["a", "b"],
+    "placement": "here",
+    "other": None,
+    "epoch": None,
+    "seal": None,
+}
 _DIGEST = {"type": "string", "minLength": 1, "maxLength": 64}
 
 
@@ -28,7 +36,9 @@ class PlaceBody(msgspec.Struct, forbid_unknown_fields=True):
 
 @answers(router, GET_PLACEMENT, {200: ("What this cell knows of the job.", _PLACEMENT)})
 async def placement(request: HttpRequest, store: str) -> Response:
-    """Return whether this cell has a job: `here`, or `none` if it never knew the job.
+    """Return whether this cell has a job: `here`, or `none` if it never knew the job. It is `moved` if the job was
+    moved to the cell `other` under the epoch `epoch`, and `arriving` while it is being moved from the cell `other`.
+    `seal` proves to the other cell that the job was moved.
 
     `cell` is the name of this cell, null if the deployment is no cell, and `cells` is its list of all cells. A client
     may begin a job only if every cell of its own list answers `none`, with that same list.
@@ -55,4 +65,4 @@ async def place(request: HttpRequest, store: str) -> Response:
     accepts(request, "application/json")
     body = await json_of(request, PlaceBody)
     attempt = caller_without_session(request).attempt
-    return json_reply(await request.operations.placement.place(PlaceJob(attempt, store, body.cells)))
+    return json_reply(await request.operations.placement.after(PlaceJob(attempt, store, body.cells)))

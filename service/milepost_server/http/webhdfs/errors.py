@@ -42,6 +42,7 @@ EXCEPTIONS: Final[dict[Code, JavaException]] = {
     # Hadoop's client does not retry after an AccessControlException, so a fenced driver and its executors end at once.
     Code.FENCED: _DENIED,
     Code.FORBIDDEN: _DENIED,
+    Code.ELSEWHERE: _DENIED,
     # Hadoop's client retries after StandbyException and RetriableException, also at another replica, for about half a
     # minute.
     Code.NO_LEADER: _ELSEWHERE,

@@ -21,6 +21,7 @@ from milepost_server.journal.pending import Decide, PendingRequest
 from milepost_server.journal.proof import Replaced
 from milepost_server.memory.view import View
 from milepost_server.model.records import encode
+from milepost_server.model.requests.moves import FinishArrival
 from milepost_server.rules.decisions import Accepted, Decision, DecisionContext, Refused
 
 WORK_SECONDS: Final = 0.02
@@ -125,9 +126,13 @@ class Group:
         """The combined changes: for each key, the last value that a request of this group gives it."""
         return [_change(Change, change) for change in self.values.items()]
 
-    def take(self, pending: PendingRequest, accepted: Accepted, encoded: dict[str, bytes | None], size: int) -> None:
-        """Add an accepted request to the group, which raises the revision by one. ``encoded`` has ``size`` bytes."""
-        self.revision += 1
+    def take(
+        self, pending: PendingRequest, accepted: Accepted, encoded: dict[str, bytes | None], size: int, revision: int
+    ) -> None:
+        """Add an accepted request to the group, which raises the revision to ``revision``. ``encoded`` has ``size``
+        bytes.
+        """
+        self.revision = revision
         self.members.append(Member(pending, accepted, self.revision))
         if self.values:
             self.values.update(encoded)
@@ -163,7 +168,10 @@ def build(
         pending = queue.popleft()
         if pending.end is not None:
             continue  # the request was withdrawn at its deadline
-        decision = decide(view, pending.request, context_at(group.revision + 1))
+        revision = group.revision + 1
+        if type(pending.request) is FinishArrival:
+            revision = max(revision, pending.request.above + 1)  # no change here has a revision of the copied records
+        decision = decide(view, pending.request, context_at(revision))
         if not isinstance(decision, Accepted) or not decision.changes:
             no_ops.append(NoOpRequest(pending, decision, decision.depends))
             continue
@@ -190,7 +198,7 @@ def build(
             queue.appendleft(pending)  # the group has no room for this request, which begins the next group
             break
         pending.queued = False  # the request may be written from now on, so it must not be withdrawn at its deadline
-        group.take(pending, decision, encoded, size)
+        group.take(pending, decision, encoded, size, revision)
         group.growth += growth
         view.stage(decision.changes, group.number)
         if decision.inventory is not None:

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from milepost.wire import Code
 from milepost_server.memory.view import View
 from milepost_server.model.history import DROPPED
-from milepost_server.model.records import Corrupt, Stored, handle_key, tree_key
+from milepost_server.model.records import Corrupt, Store, Stored, handle_key, tree_key
+from milepost_server.model.requests.base import StoreRequest
 from milepost_server.model.requests.handles import DropJob
 from milepost_server.model.trees import RangeTombstone, Tree
 from milepost_server.rules import history, replays
@@ -26,31 +27,59 @@ def drop_job(view: View, request: DropJob, context: DecisionContext) -> Decision
     begin the job anew. Maintenance drops the records of files and their blobs later.
     """
     store = view.store_or_new(request.store_name)
-    holder = epoch_holder(view, store)
-    if holder is None or holder.id != request.session:
-        who = "no session holds it" if holder is None else f"session {holder.id!r} ({holder.holder}) holds it"
-        return Refused(
-            Code.FENCED,
-            f"a job is dropped under its epoch, {store.epoch} of {store.name!r}: {who}",
-            {"current": store.epoch, "holder": None if holder is None else holder.holder},
-        )
+    if refused := is_held_by_another(view, store, request, "dropped"):
+        return refused
+    if damaged := content_is_readable(view, store.name):
+        return damaged
     record = view.tree(store.name)
-    damaged = record.name if isinstance(record, Corrupt) else view.damaged_path(store.name)
-    if isinstance(record, Corrupt) or damaged is not None:
-        # a deletion of unknown files would never end, since the record may be put back
-        return Refused(Code.CORRUPT, f"the record {damaged} of the files of {store.name!r} is damaged: repair it first")
+    assert not isinstance(record, Corrupt)
     tree = record or Tree(store.name)
     snapshots = {*tree.kept}
     answer = Answer({"handles": view.count(store), "snapshots": len(snapshots)})
     newest = max(tree.snapshots, key=lambda each: each.revision, default=None)
     about = {} if newest is None else {"batch": newest.batch, "directory": newest.directory}
-    changes: dict[str, Stored | None] = {
-        **{handle_key(store.name, name): None for name in view.damaged(store.name)},
+    changes = {
+        **emptied(view, store.name, context),
         **history.act(view, request, DROPPED, context, epoch=store.epoch, **about),
     }
-    if record is not None or next(view.paths(store.name, ""), None) is not None:
-        changes[tree_key(store.name)] = replace(
-            tree,
+    dropped = replace(store, cleared=context.revision, dropped=context.revision, wish=store.stopped)
+    discards = tuple(manifest.blob for manifest in tree.manifests)
+    return replays.accepted(dropped, request, context, answer, changes=changes, discards=discards)
+
+
+def is_held_by_another(view: View, store: Store, request: StoreRequest, what: str) -> Refused | None:
+    """Refuse a request whose session does not hold the epoch. ``what`` says what is done to the job."""
+    holder = epoch_holder(view, store)
+    if holder is not None and holder.id == request.session:
+        return None
+    who = "no session holds it" if holder is None else f"session {holder.id!r} ({holder.holder}) holds it"
+    return Refused(
+        Code.FENCED,
+        f"a job is {what} under its epoch, {store.epoch} of {store.name!r}: {who}",
+        {"current": store.epoch, "holder": None if holder is None else holder.holder},
+    )
+
+
+def content_is_readable(view: View, store: str) -> Refused | None:
+    """Refuse to drop a job with damaged records of files: a deletion of unknown files would never end, since a record
+    may be put back.
+    """
+    record = view.tree(store)
+    damaged = record.name if isinstance(record, Corrupt) else view.damaged_path(store)
+    if damaged is None:
+        return None
+    return Refused(Code.CORRUPT, f"the record {damaged} of the files of {store!r} is damaged: repair it first")
+
+
+def emptied(view: View, store: str, context: DecisionContext) -> dict[str, Stored | None]:
+    """Return the changes by which a store has no files, snapshots, savepoints and unreadable handles any more; all
+    other handles go once the store's own record is cleared.
+    """
+    changes: dict[str, Stored | None] = {handle_key(store, name): None for name in view.damaged(store)}
+    tree = view.tree(store)
+    if isinstance(tree, Tree) or next(view.paths(store, ""), None) is not None:
+        changes[tree_key(store)] = replace(
+            tree if isinstance(tree, Tree) else Tree(store),
             snapshots=(),
             savepoints=(),
             passed_over=(),
@@ -59,9 +88,7 @@ def drop_job(view: View, request: DropJob, context: DecisionContext) -> Decision
             compacting=0,
             stale=False,
         )
-    dropped = replace(store, cleared=context.revision, dropped=context.revision, wish=store.stopped)
-    discards = tuple(manifest.blob for manifest in tree.manifests)
-    return replays.accepted(dropped, request, context, answer, changes=changes, discards=discards)
+    return changes
 
 
 HANDLERS: Final[Handlers] = {DropJob: drop_job}

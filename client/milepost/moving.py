@@ -1,0 +1,84 @@
+"""Moves a job that no driver leads from one cell to another: all that the service has of it, and its last epoch.
+
+docs/decisions/0124 says why the job is in exactly one cell whenever this process, or a cell, is killed.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from dataclasses import dataclass
+from typing import BinaryIO, Final, cast
+
+from milepost.client import Client
+from milepost.core import moving
+from milepost.errors import EpochHeld, InvalidRequest, MilepostError
+from milepost.store import StateHandleStore
+from milepost.wire import Code
+
+_SESSION_SECONDS: Final = 60.0
+_IN_MEMORY: Final = 8 * 1024 * 1024
+"""A blob of more bytes is kept in a file while it is copied."""
+
+
+@dataclass(frozen=True)
+class JobMove:
+    """A move of the job ``job`` from the cell ``source`` to the cell ``target``, made under ``epoch``. ``records``,
+    ``blobs`` and ``bytes`` say how much was copied.
+    """
+
+    job: str
+    source: str
+    target: str
+    epoch: int
+    records: int
+    blobs: int
+    bytes: int
+
+
+def move(client: Client, job: str, to: str, *, holder: str | None = None, wait: float = 0.0) -> JobMove | None:
+    """Move a job to the cell ``to``; return None if it is there already. A job that is stopped stays stopped.
+
+    The job must be led by no driver: the move waits ``wait`` seconds for the end of one. If the call fails, the job is
+    in the old cell, unless the error came after the tombstone: then the next driver, or the next move, finishes the
+    move. Raises `EpochHeld` if a driver leads or a session holds a lock, and `InvalidRequest` if there is no such cell.
+    """
+    cells = client.by_cell()
+    if to not in cells or not to:
+        names = ", ".join(filter(None, cells)) or "none"
+        raise InvalidRequest(Code.INVALID_REQUEST, f"there is no cell {to!r}; those of the list are {names}")
+    here = client.of_job(job)
+    if here.cell == to:
+        return None
+    here.job_info(job)  # raises if there is no such job
+    with (
+        here.session(holder, _SESSION_SECONDS) as leaving,
+        cells[to].session(holder, _SESSION_SECONDS) as arriving,
+    ):
+        store = leaving.store(job)
+        epoch = store.campaign(wait, if_stopped=True).epoch
+        id_, run = uuid.uuid4().hex, store._driver.run
+        source, target = store._operations, arriving.store(job)._operations
+        try:
+            run(moving.freeze(source, id_, to))
+            _check_unlocked(store)
+            copied = run(moving.copy(source, target, id_, here.cell, _temporary))
+        except MilepostError:
+            store.resign()
+            raise
+        seal = run(moving.leave(source, id_))
+        run(moving.finish(target, seal))
+    return JobMove(job, here.cell, to, epoch, copied.records, copied.blobs, copied.bytes)
+
+
+def _check_unlocked(store: StateHandleStore) -> None:
+    """Raise `EpochHeld` if a session holds a lock: it is of the old cell, so the lock could not be moved."""
+    for handle in store.get_all_handles():
+        if handle.locks:
+            holders = ", ".join(handle.locks)
+            detail = f"the sessions {holders} hold locks on {handle.name!r} of {store.name!r}: end them first"
+            raise EpochHeld(Code.HELD, detail, extras={"holder": handle.locks[0], "epoch": store.epoch})
+
+
+def _temporary() -> BinaryIO:
+    return cast(BinaryIO, tempfile.SpooledTemporaryFile(_IN_MEMORY))

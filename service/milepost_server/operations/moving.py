@@ -1,0 +1,256 @@
+"""The operations by which a job is moved from one cell to another (docs/decisions/0124).
+
+The client that moves the job reads its records and blobs from the old cell, and writes them to the new one. So the
+cells need no access to each other.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from milepost.wire import Code
+from milepost_backends.contract import BlobStore
+from milepost_server.basics.problems import problem, refusal
+from milepost_server.blobs.delivery import bytes_of_small, deliver
+from milepost_server.blobs.intake import Incoming, take_in
+from milepost_server.blobs.keys import blob_key, file_key, place_of
+from milepost_server.journal import Journal
+from milepost_server.memory.state import State
+from milepost_server.model.history import ACTS, BATCHES, HistoryPage, page_key
+from milepost_server.model.moves import ARRIVING, Move, sealed
+from milepost_server.model.paths import path_key
+from milepost_server.model.records import Corrupt, Handle, Record, Store, handle_key, tree_key
+from milepost_server.model.requests.base import BlobRef
+from milepost_server.model.requests.moves import BeginDeparture, EndDeparture, FinishArrival, ImportRecords
+from milepost_server.model.trees import Tree, TreePath
+from milepost_server.operations.dropping import Dropping
+from milepost_server.operations.moved_records import as_json, of_handle, of_page, of_path, of_tree
+from milepost_server.replica.submitter import Caller, Reply, Submitter
+from milepost_server.replica.trees.manifests import Manifests
+from milepost_server.rules.decisions import Answer
+from milepost_server.rules.guards import is_frozen, store_readable
+from milepost_server.rules.handlers.handles import present
+from milepost_server.rules.trees.maintenance import trimmed_of
+
+MOST_RECORDS: Final = 200
+MOST_BYTES: Final = 64 * 1024
+"""The most records of one page, and about how many bytes they may have: they are written in one commit, and some
+pointer stores take 256 KiB.
+"""
+
+_KINDS: Final[dict[str, type[msgspec.Struct]]] = {
+    "tree": Tree,
+    "handle": Handle,
+    "page": HistoryPage,
+    "file": TreePath,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A record that comes from the old cell: its kind, and the record as JSON."""
+
+    kind: str
+    record: Mapping[str, Any]
+
+
+class MovingOperations:
+    """The operations on the records and blobs of a job that is moved."""
+
+    def __init__(
+        self, journal: Journal, blobs: BlobStore, submitter: Submitter, manifests: Manifests, dropping: Dropping
+    ) -> None:
+        self._journal = journal
+        self._blobs = blobs
+        self._submitter = submitter
+        self._manifests = manifests
+        self._dropping = dropping
+
+    async def freeze(self, caller: Caller, job: str, move: str, to: str) -> Reply:
+        """Freeze a job that is moved to the cell ``to``. Raises the problems of `Submitter.perform`."""
+        seal = secrets.token_hex(16)
+        return await self._submitter.perform(BeginDeparture(caller.attempt, job, move, caller.epoch, to, seal))
+
+    async def records(self, job: str, after: str) -> Reply:
+        """Return a page of the records of a job that leaves or arrives, those after the place ``after``.
+
+        The revisions are those of the old cell in both cells, so the pages of both can be compared. Raises ``fenced``
+        problems for a job that is not being moved, and ``corrupt`` ones for a damaged record.
+        """
+        await self._manifests.ready(job)
+        reading = self._journal.read()
+        store = self._moving(reading.view.state, job)
+        found: list[tuple[str, msgspec.Struct]] = []
+        size, following = 0, None
+        for place, kind, record in _records(reading.view.state, store, after):
+            found.append((kind, record))
+            size += len(msgspec.json.encode(record)) + _bytes_elsewhere(record)
+            if len(found) >= MOST_RECORDS or size >= MOST_BYTES:
+                following = place
+                break
+        records = [{"kind": kind, "record": as_json(await self._with_bytes(record))} for kind, record in found]
+        shift = 0 if store.move is None else store.move.shift
+        departing = {
+            "revision": reading.revision,
+            "sealed": "" if store.move is None else _sealed(store.move),
+            "granted": store.granted - shift,
+            "dropped": store.dropped - shift if store.dropped else 0,
+            "wish": None if store.wish is None else as_json(store.wish),
+        }
+        body = {"job": job, "departing": departing, "records": records, "next": following}
+        return Reply(Answer(body), reading.revision, reading.term)
+
+    async def _with_bytes(self, record: msgspec.Struct) -> msgspec.Struct:
+        """Return the record of a path in which each small file has its bytes, also if a blob has them with others."""
+        if not isinstance(record, TreePath):
+            return record
+        entries = [
+            each
+            if each.start is None
+            else replace(each, data=await bytes_of_small(self._blobs, each), blob="", start=None)
+            for each in record.entries
+        ]
+        return replace(record, entries=tuple(entries))
+
+    async def blob(self, job: str, ref: BlobRef) -> AsyncIterator[bytes]:
+        """Return the bytes of a blob that a record of a leaving job names. Raises the problems of `deliver`."""
+        state = self._journal.state()
+        self._moving(state, job)
+        place = place_of(ref.key)
+        if place is None or place.store != job or not state.names_blob(job, ref.key):
+            raise problem(Code.NOT_EXIST, f"no record of {job!r} names this blob")
+        return await deliver(self._blobs, ref)
+
+    async def put_blob(self, job: str, move: str, incoming: Incoming, *, of_file: bool) -> str:
+        """Store a blob of an arriving job, and return its key. Until a record names it, it is as one that no record
+        needs. Raises the problems of `take_in`.
+        """
+        self._arriving(job, move)
+        fresh: Callable[[str, str, int], str] = file_key if of_file else blob_key
+        key = fresh(self._journal.deployment, job, self._journal.term)
+        return (await take_in(self._blobs, key, incoming, None)).key
+
+    async def write(
+        self, caller: Caller, job: str, move: str, records: Sequence[Moved], blobs: Mapping[str, str]
+    ) -> Reply:
+        """Write records of an arriving job, whose blobs have the keys ``blobs`` here, by those that they had in the old
+        cell. Raises ``invalid-request`` problems for what no record can be, and those of `Submitter.perform`.
+        """
+        found = self._arriving(job, move)
+        for key in blobs.values():
+            place = place_of(key)
+            if place is None or (place.deployment, place.store) != (self._journal.deployment, job):
+                raise problem(Code.INVALID_REQUEST, f"{key[:80]!r} is no blob of {job!r} in this cell")
+        written = dict(_written(job, each, found.shift, blobs) for each in records)
+        return await self._submitter.perform(ImportRecords(caller.attempt, job, move, written))
+
+    async def finish(self, caller: Caller, job: str, seal: str) -> Reply:
+        """Let an arriving job be here. Raises ``fenced`` problems if the seal is not that of its move."""
+        store = self._journal.state().store(job)
+        above = store.move.newest if isinstance(store, Store) and store.move is not None else 0
+        return await self._submitter.perform(FinishArrival(caller.attempt, job, "", seal, above))
+
+    async def leave(self, caller: Caller, job: str, move: str) -> Reply:
+        """Set the tombstone of a frozen job; its blobs are deleted later. Raises the problems of `Dropping.perform`."""
+        return await self._dropping.perform(EndDeparture(caller.attempt, job, move, caller.epoch))
+
+    def _moving(self, state: State, job: str) -> Store:
+        """Return the record of a job that is frozen, or that arrives."""
+        store = state.store(job)
+        if isinstance(store, Corrupt) and (damaged := store_readable(state, job)):
+            raise refusal(damaged)
+        move = store.move if isinstance(store, Store) else None
+        if isinstance(store, Store) and move is not None and (move.phase == ARRIVING or is_frozen(state, store)):
+            return store
+        raise problem(Code.FENCED, f"the job {job!r} is not being moved")
+
+    def _arriving(self, job: str, move: str) -> Move:
+        store = self._journal.state().store(job)
+        found = store.move if isinstance(store, Store) else None
+        if found is None or (found.phase, found.id) != (ARRIVING, move):
+            raise problem(Code.FENCED, f"the job {job!r} does not arrive by this move")
+        return found
+
+
+def _records(state: State, store: Store, after: str) -> Iterator[tuple[str, str, msgspec.Struct]]:
+    """Yield the records of a job after a place, each with its own place and its kind, with the revisions of the old
+    cell.
+    """
+    job, shift = store.name, 0 if store.move is None else -store.move.shift
+    tree = _readable(state.tree(job)) or Tree(job)
+    assert isinstance(tree, Tree)
+    part, _, last = after.partition(":")
+    if not part:
+        yield "handles:", "tree", of_tree(tree, shift)
+        part = "handles"
+    if part == "handles":
+        for name in state.names(job, last):
+            handle = present(store, _readable(state.handle(job, name)))  # type: ignore[arg-type]
+            if handle is not None:
+                yield f"handles:{name}", "handle", of_handle(handle, shift)
+        part, last = "pages", ""
+    if part == "pages":
+        places = [f"{log}-{number}" for log in (ACTS, BATCHES) for number in state.history_pages(job, log)]
+        for place in places[places.index(last) + 1 if last in places else 0 :]:
+            log, _, number = place.partition("-")
+            page = _readable(state.get(page_key(job, log, int(number))))
+            assert isinstance(page, HistoryPage)
+            yield f"pages:{place}", "page", of_page(page, shift)
+        part, last = "files", ""
+    for path in state.paths(job, "", last):
+        record = _readable(state.path(job, path))
+        trimmed = trimmed_of(record, store, tree) if isinstance(record, TreePath) else None
+        if trimmed is not None and trimmed.entries:
+            yield f"files:{path}", "file", of_path(trimmed, shift)
+
+
+def _bytes_elsewhere(record: msgspec.Struct) -> int:
+    """Return how many bytes the small files of a path have in a blob with others."""
+    entries = record.entries if isinstance(record, TreePath) else ()
+    return sum(entry.size for entry in entries if entry.start is not None)
+
+
+def _sealed(move: Move) -> str:
+    return move.seal if move.phase == ARRIVING else sealed(move.seal)
+
+
+def _readable(record: Record | None) -> Record | None:
+    if isinstance(record, Corrupt):
+        raise problem(Code.CORRUPT, f"the record {record.name!r} is damaged: {record.reason}")
+    return record
+
+
+def _written(job: str, moved: Moved, shift: int, blobs: Mapping[str, str]) -> tuple[str, Record]:
+    """Return the record that is written for one of the old cell, with its key. Raises ``invalid-request`` problems."""
+    kind = _KINDS.get(moved.kind)
+    if kind is None:
+        raise problem(Code.INVALID_REQUEST, f"there is no kind of records {moved.kind[:40]!r}")
+    try:
+        record = msgspec.convert(moved.record, kind)
+    except msgspec.ValidationError as error:
+        raise problem(Code.INVALID_REQUEST, f"not a record of the kind {moved.kind!r}: {error}") from error
+    if isinstance(record, Handle):
+        handle = of_handle(record, shift)
+        named = handle if handle.data is not None else replace(handle, blob=_blob(handle.blob, blobs))
+        return handle_key(job, handle.name), named
+    if isinstance(record, TreePath):
+        path = of_path(record, shift)
+        entries = [replace(each, blob=_blob(each.blob, blobs)) if each.blob else each for each in path.entries]
+        return path_key(job, path.path), replace(path, entries=tuple(entries))
+    if isinstance(record, HistoryPage):
+        return f"stores/{job}/history/{record.name}", of_page(record, shift)
+    assert isinstance(record, Tree)
+    return tree_key(job), replace(of_tree(record, shift), name=job)
+
+
+def _blob(key: str, blobs: Mapping[str, str]) -> str:
+    found = blobs.get(key)
+    if found is None:
+        raise problem(Code.INVALID_REQUEST, f"a record names the blob {key[:80]!r}, which was not copied")
+    return found

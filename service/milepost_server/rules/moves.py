@@ -1,0 +1,186 @@
+"""Decide the steps by which a job is moved from one cell to another (docs/decisions/0124).
+
+The tombstone that `end_departure` sets decides: before it, the job is in the old cell; after it, in the new one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from milepost.wire import Code
+from milepost_server.memory.view import View
+from milepost_server.model.history import ACTS, BATCHES, page_key
+from milepost_server.model.moves import ARRIVING, LEAVING, MOVED, Move, sealed
+from milepost_server.model.records import DEPLOYMENT_KEY, Corrupt, Deployment, Store, Stored, store_key
+from milepost_server.model.requests.moves import (
+    BeginArrival,
+    BeginDeparture,
+    EndDeparture,
+    FinishArrival,
+    ImportRecords,
+)
+from milepost_server.model.trees import Tree
+from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Refused
+from milepost_server.rules.trees.dropping import content_is_readable, emptied, is_held_by_another
+
+
+def begin_departure(view: View, request: BeginDeparture, _: DecisionContext) -> Decision:
+    """Freeze a job, as long as the session that makes the request holds its epoch."""
+    store = view.store_or_new(request.store_name)
+    if refused := _is_no_cell(view, request.to) or is_held_by_another(view, store, request, "moved"):
+        return refused
+    if damaged := content_is_readable(view, store.name):
+        return damaged
+    if next(iter(view.damaged(store.name)), None) is not None:
+        return Refused(Code.CORRUPT, f"{store.name!r} has a handle whose record is damaged: repair it first")
+    if store.elsewhere is not None:
+        return _of_another_move(store)
+    move = Move(LEAVING, request.id, request.to, store.epoch, seal=request.seal)
+    if store.move is not None and replace(store.move, seal=request.seal) == move:
+        return Accepted(Answer())
+    return Accepted(Answer(), {store_key(store.name): store.moving(move)})
+
+
+def end_departure(view: View, request: EndDeparture, context: DecisionContext) -> Decision:
+    """Set the tombstone, and drop all that the job has here. The number of the epoch stays, so that late drivers are
+    fenced.
+
+    The session must hold the epoch: once it has ended, the job takes what needs no epoch, and its copy may lack that.
+    """
+    store = view.store_or_new(request.store_name)
+    move = store.move
+    if move is None or move.id != request.id or move.phase == ARRIVING:
+        return _of_another_move(store)
+    if move.phase == MOVED:
+        return Accepted(Answer())
+    if refused := is_held_by_another(view, store, request, "moved"):
+        return refused
+    if damaged := content_is_readable(view, store.name):
+        return damaged
+    tree = view.tree(store.name)
+    gone = store.moving(
+        replace(move, phase=MOVED),
+        cleared=context.revision,
+        locked=(),
+        released=(),
+        answered=(),
+        epoch_session=None,
+        epoch_session_created=0,
+        epoch_since=None,
+        wish=None,
+    )
+    changes = {store_key(store.name): gone, **emptied(view, store.name, context), **_without_history(view, store.name)}
+    discards = tuple(manifest.blob for manifest in tree.manifests) if isinstance(tree, Tree) else ()
+    return Accepted(Answer(), changes, discards=discards)
+
+
+def begin_arrival(view: View, request: BeginArrival, context: DecisionContext) -> Decision:
+    """Begin a copy of the job, which is still in the old cell.
+
+    The epoch must be above each that this cell knows of the job. Else a late request of an earlier mover could replace
+    the copy that a tombstone names already.
+    """
+    name = request.store_name
+    old, tree = view.store(name), view.tree(name)
+    if refused := _is_no_cell(view, request.source):
+        return refused
+    if isinstance(old, Store):
+        move = old.move
+        if move is not None and (move.phase, move.id) == (ARRIVING, request.id):
+            return Accepted(Answer())
+        if old.elsewhere is None:
+            return Refused(Code.ALREADY_EXISTS, f"the job {name!r} is in this cell")
+        if request.under <= old.epoch:
+            detail = f"the job {name!r} was moved under epoch {old.epoch}, and epoch {request.under} is not above that"
+            return Refused(Code.FENCED, detail, {"current": old.epoch})
+    if isinstance(tree, Corrupt):
+        return Refused(Code.CORRUPT, f"the record of the tree of {name!r} is damaged: {tree.reason}")
+    departing = request.departing
+    left = old is not None or tree is not None
+    shift = context.revision if left else 0
+    arriving = Store(
+        name,
+        epoch=request.under,
+        cleared=context.revision if left else 0,
+        granted=departing.granted + shift,
+        dropped=departing.dropped + shift if departing.dropped else 0,
+        wish=departing.wish,
+        evicted_answers_at=context.revision,
+    ).moving(
+        Move(
+            ARRIVING,
+            request.id,
+            request.source,
+            request.under,
+            shift,
+            departing.revision + shift,
+            departing.sealed,
+        )
+    )
+    changes: dict[str, Stored | None] = {store_key(name): arriving}
+    return Accepted(Answer(), {**changes, **emptied(view, name, context), **_without_history(view, name)})
+
+
+def import_records(view: View, request: ImportRecords, context: DecisionContext) -> Decision:
+    """Write records of the copy. Answers to earlier requests are not copied, so a retry of one is refused for as long
+    as answers are kept.
+    """
+    store = view.store_or_new(request.store_name)
+    if store.move is None or (store.move.phase, store.move.id) != (ARRIVING, request.id):
+        return _of_another_move(store)
+    changes: dict[str, Stored | None] = {}
+    for key, record in request.records.items():
+        if isinstance(record, Tree):
+            old = view.tree(store.name)
+            tombstones = old.range_tombstones if isinstance(old, Tree) else ()
+            record = replace(record, range_tombstones=tombstones)
+        known = hasattr(record, "evicted_answers_at")
+        changes[key] = replace(record, evicted_answers_at=context.revision) if known else record
+    return Accepted(Answer(), changes)
+
+
+def finish_arrival(view: View, request: FinishArrival, _: DecisionContext) -> Decision:
+    """Let the job be here. The seal proves that the old cell has its tombstone, which alone tells it."""
+    store = view.store(request.store_name)
+    if not isinstance(store, Store):
+        return Refused(Code.NOT_EXIST, f"no job {request.store_name!r} is being moved here")
+    if store.elsewhere is None:
+        return Accepted(Answer())
+    if store.move is None or store.move.phase != ARRIVING or store.move.seal != sealed(request.seal):
+        return _of_another_move(store)
+    return Accepted(Answer(), {store_key(store.name): store.moving(None)})
+
+
+def _is_no_cell(view: View, other: str) -> Refused | None:
+    """Refuse a move if this deployment is no cell, or the other one is none of the others."""
+    deployment = view.get(DEPLOYMENT_KEY)
+    if not isinstance(deployment, Deployment) or not deployment.cell:
+        return Refused(Code.CELLS_DIFFER, "this deployment is not one of several cells")
+    if other == deployment.cell or other not in deployment.cells:
+        names = ", ".join(deployment.cells)
+        detail = f"{other!r} is not another cell than {deployment.cell!r}, of {names}"
+        return Refused(Code.CELLS_DIFFER, detail, {"cell": deployment.cell, "cells": list(deployment.cells)})
+    return None
+
+
+def _of_another_move(store: Store) -> Refused:
+    move = store.move
+    detail = f"the job {store.name!r} is not in this move"
+    if move is not None:
+        detail = f"{detail}, but in another, {move.phase} under epoch {move.epoch}"
+    return Refused(Code.FENCED, detail, {"current": store.epoch})
+
+
+def _without_history(view: View, store: str) -> dict[str, Stored | None]:
+    return {page_key(store, log, number): None for log in (ACTS, BATCHES) for number in view.history_pages(store, log)}
+
+
+HANDLERS: Final[Handlers] = {
+    BeginDeparture: begin_departure,
+    EndDeparture: end_departure,
+    BeginArrival: begin_arrival,
+    ImportRecords: import_records,
+    FinishArrival: finish_arrival,
+}

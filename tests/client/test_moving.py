@@ -1,0 +1,291 @@
+"""A job is moved from one cell to another with all that it has, and is in one of them wherever the move ends."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+import milepost
+from milepost.core import moving as steps
+from milepost.errors import EpochHeld, Fenced, InvalidRequest, JobElsewhere, NotExist
+from milepost.moving import _temporary, move
+from tests.client.conftest import Service
+from tests.client.test_cells import job_of, led, listed
+
+LARGE = b"0123456789abcdef" * 160 * 1024  # 2.5 MiB
+
+
+@pytest.fixture
+def client(cells: dict[str, Service]) -> Any:
+    with milepost.Client(listed(**cells), timeout=60.0) as made:
+        yield made
+
+
+@pytest.fixture
+def job(client: milepost.Client) -> str:
+    """A job that begins in cell a, with all kinds of things; its epoch is 1, and no driver leads it."""
+    name = job_of("a", prefix=f"move-{uuid.uuid4().hex[:6]}")
+    fill(client, name)
+    return name
+
+
+def fill(client: milepost.Client, name: str) -> None:
+    with client.of_job(name, begin=True) as one, one.session(holder="driver") as session:
+        store = session.store(name)
+        store.campaign()
+        store.add_and_lock("latest", b"small", labels={"batch": "1"})
+        store.add_and_lock("large", LARGE)
+        store.release_all()
+        files = store.files
+        for batch in range(3):
+            files.write(f"checkpoint/state/{batch}.delta", b"state %d" % batch)
+            files.write("checkpoint/metadata", b"meta %d" % batch)
+            files.write(f"checkpoint/commits/{batch}", b"v1")
+        files.write("checkpoint/state/large", LARGE)
+        files.make_savepoint("kept")
+        files.delete("checkpoint/state/0.delta")
+        files.write("checkpoint/commits/3", b"v1")
+        files.write("checkpoint/state/.4.delta.tmp", b"left behind")
+        store.resign()
+
+
+def seen(client: milepost.Client, name: str) -> dict[str, Any]:
+    """What a client sees of a job, but for what the move itself adds."""
+    store = client.store(name)
+    kept = store.files.snapshots()
+    places = ["", ".snapshot/kept", *(f".snapshot/{each.name}" for each in kept.snapshots)]
+    listed_: dict[str, Any] = {}
+    for place in places:
+        for each in milepost.files.walk(store.files, place):
+            if each.path.endswith(".tmp"):
+                continue  # it ends with the next epoch
+            content = None if each.directory else store.files.read(each.path)
+            listed_[each.path] = (each.version, each.modified, each.epoch, content)
+    history = [each for each in client.job_history(name) if "epoch" not in each.kind]
+    return {
+        "handles": {each.name: (each, store.read(each.name)) for each in store.get_all_handles()},
+        "files": listed_,
+        "snapshots": kept,
+        "history": history,
+    }
+
+
+def here_only(cells: dict[str, Service], name: str, cell: str) -> None:
+    """One cell says that the job is there, and the others that it is not."""
+    for each, service in cells.items():
+        with milepost.Client(service.url) as one:
+            if each == cell:
+                one.job_info(name)
+                assert name in [found.job for found in one.jobs()]
+            else:
+                with pytest.raises((JobElsewhere, NotExist)):
+                    one.job_info(name)
+                assert name not in [found.job for found in one.jobs()]
+
+
+def test_a_job_moves_with_all_that_it_has(client: milepost.Client, cells: dict[str, Service], job: str) -> None:
+    before = seen(client, job)
+    assert before["handles"].keys() == {"latest", "large"}
+    assert len(before["snapshots"].snapshots) == 4
+    moved = move(client, job, "b", holder="mover")
+    assert moved is not None
+    assert (moved.source, moved.target, moved.epoch) == ("a", "b", 2)
+    assert moved.bytes >= 2 * len(LARGE)
+    here_only(cells, job, "b")
+    assert seen(client, job) == before
+    assert move(client, job, "b") is None
+    assert led(client, job) == 3
+
+
+def contents(client: milepost.Client, job: str) -> dict[str, Any]:
+    """The bytes of all files, now and in the savepoint."""
+    return {path: found[3] for path, found in seen(client, job)["files"].items() if "@" not in path}
+
+
+def test_a_job_moves_back_and_forth(client: milepost.Client, cells: dict[str, Service], job: str) -> None:
+    """What it left in a cell at an earlier stay does not come back, and none of its epochs is granted twice."""
+    expected, epoch = contents(client, job), 1
+    for cell in ("b", "a", "b", "a"):
+        moved = move(client, job, cell)
+        assert moved is not None
+        assert moved.epoch == epoch + 1
+        here_only(cells, job, cell)
+        assert contents(client, job) == expected
+        with client.of_job(job).session() as session:
+            store = session.store(job)
+            epoch = store.campaign().epoch
+            assert epoch == moved.epoch + 1
+            store.files.write("checkpoint/cell", cell.encode())
+            store.files.write(f"checkpoint/{epoch}", b"new")
+            store.files.delete("checkpoint/metadata" if epoch == 3 else f"checkpoint/{epoch - 2}")
+            store.add_and_lock(f"of-{epoch}", b"state")
+            store.release_all()
+            store.resign()
+        expected = contents(client, job)
+    assert {each.name for each in client.store(job).get_all_handles()} == {
+        "latest",
+        "large",
+        *(f"of-{n}" for n in (3, 5, 7, 9)),
+    }
+
+
+def test_a_late_driver_and_a_late_client_are_sent_on(
+    client: milepost.Client, cells: dict[str, Service], job: str
+) -> None:
+    with milepost.Client(cells["a"].url) as old, old.session(holder="late") as session:
+        late = session.store(job).under(1)
+        with milepost.Client(listed(**cells)) as other:
+            assert other.job_info(job).epoch.epoch == 1  # and remembers the cell
+            move(client, job, "b")
+            assert other.job_info(job).epoch.epoch == 2
+        for call in (
+            lambda: late.add_and_lock("h", b"late"),
+            lambda: late.files.write("checkpoint/late", b"late"),
+            lambda: late.get_and_lock("latest"),
+            lambda: late.campaign(0),
+            lambda: late.read("latest"),
+            lambda: old.job_info(job),
+            lambda: old.stop_job(job),
+        ):
+            with pytest.raises(JobElsewhere, match="was moved to the cell 'b'") as sent:
+                call()
+            assert sent.value.extras == {"cell": "b", "epoch": 2}
+
+
+def test_a_job_that_is_led_or_locked_stays(client: milepost.Client, cells: dict[str, Service], job: str) -> None:
+    with client.of_job(job).session(holder="driver") as session:
+        session.store(job).campaign()
+        with pytest.raises(EpochHeld):
+            move(client, job, "b")
+        session.store(job).resign()
+        session.store(job).get_and_lock("latest")
+        with pytest.raises(EpochHeld, match="hold locks on 'latest'"):
+            move(client, job, "b")
+    here_only(cells, job, "a")
+    with pytest.raises(InvalidRequest, match="there is no cell 'c'"):
+        move(client, job, "c")
+    with pytest.raises(NotExist):
+        move(client, "nosuch", "b")
+    assert move(client, job, "b") is not None
+
+
+class Mover:
+    """The steps of a move, one by one, as a mover that is killed in between leaves them."""
+
+    def __init__(self, client: milepost.Client, job: str, to: str) -> None:
+        cells = client.by_cell()
+        self.here = client.of_job(job)
+        self.leaving, self.arriving = self.here.session(holder="mover"), cells[to].session(holder="mover")
+        self.store = self.leaving.store(job)
+        self.epoch = self.store.campaign().epoch
+        self.id, self.to, self.run = uuid.uuid4().hex, to, self.store._driver.run
+        self.seal = self.id  # none is known before the tombstone is set
+        self.source, self.target = self.store._operations, self.arriving.store(job)._operations
+
+    def freeze(self) -> None:
+        self.run(steps.freeze(self.source, self.id, self.to))
+
+    def copy(self) -> None:
+        self.run(steps.copy(self.source, self.target, self.id, self.here.cell, _temporary))
+
+    def leave(self) -> None:
+        self.seal = self.run(steps.leave(self.source, self.id))
+
+    def finish(self) -> None:
+        self.run(steps.finish(self.target, self.seal))
+
+    def dies(self) -> None:
+        for session in (self.leaving, self.arriving):
+            session.close()
+
+
+@pytest.mark.parametrize("last", ["freeze", "copy", "leave", "finish"])
+def test_a_mover_that_is_killed_leaves_the_job_in_one_cell(
+    client: milepost.Client, cells: dict[str, Service], job: str, last: str
+) -> None:
+    before = seen(client, job)
+    mover = Mover(client, job, "b")
+    for step in ("freeze", "copy", "leave", "finish"):
+        getattr(mover, step)()
+        if step == last:
+            break
+    mover.dies()
+    gone = last in ("leave", "finish")
+    with milepost.Client(listed(**cells), timeout=60.0) as driver:
+        assert led(driver, job) == 3
+        assert driver.of_job(job).cell == ("b" if gone else "a")
+    here_only(cells, job, "b" if gone else "a")
+    assert seen(client, job) == before
+    expected, moved = contents(client, job), move(client, job, "b")
+    assert (moved is None) is gone
+    here_only(cells, job, "b")
+    assert contents(client, job) == expected
+
+
+def test_a_frozen_job_takes_nothing_but_the_move(client: milepost.Client, cells: dict[str, Service], job: str) -> None:
+    mover = Mover(client, job, "b")
+    mover.freeze()
+    with milepost.Client(cells["a"].url) as one, one.session(holder="other") as session:
+        other = session.store(job)
+        for call in (
+            lambda: other.get_and_lock("latest"),
+            lambda: one.stop_job(job, savepoint="mine"),
+            lambda: mover.store.files.write("checkpoint/x", b"x"),
+            lambda: mover.store.add_and_lock("x", b"x"),
+        ):
+            with pytest.raises(EpochHeld, match="is being moved to the cell 'b'"):
+                call()
+        assert other.read("latest") == b"small"
+        mover.dies()
+        assert other.campaign().epoch == 3
+        other.get_and_lock("latest")
+
+
+@pytest.mark.parametrize("late", ["freeze", "copy", "leave", "finish"])
+def test_a_mover_that_wakes_after_another_one_changes_nothing(
+    client: milepost.Client, cells: dict[str, Service], job: str, late: str
+) -> None:
+    """Its session ended while it slept, and another mover has moved the job meanwhile."""
+    first = Mover(client, job, "b")
+    order = ["freeze", "copy", "leave", "finish"]
+    for step in order[: order.index(late)][:2]:
+        getattr(first, step)()
+    client.end_session(first.leaving.id)
+    before = contents(client, job)
+    if late != "finish":
+        assert move(client, job, "b") is not None
+        here_only(cells, job, "b")
+    with pytest.raises((Fenced, JobElsewhere, milepost.SessionLost)):
+        getattr(first, late)()
+    here_only(cells, job, "b" if late != "finish" else "a")
+    assert contents(client, job) == before
+
+
+def test_a_late_begin_does_not_replace_the_copy_that_a_tombstone_names(
+    client: milepost.Client, cells: dict[str, Service], job: str
+) -> None:
+    """The request of a mover that slept arrives between the tombstone of another one and the end of its move."""
+    first = Mover(client, job, "b")
+    first.freeze()
+    client.end_session(first.leaving.id)
+    second = Mover(client, job, "b")
+    second.freeze()
+    second.copy()
+    second.leave()
+    body = {"move": first.id, "source": "a", "epoch": first.epoch, "departing": {"revision": 1, "sealed": "0" * 64}}
+    with pytest.raises(Fenced, match="is not above that"):
+        first.run(arrival(first, body))
+    with milepost.Client(listed(**cells), timeout=60.0) as driver:
+        assert led(driver, job) == 4
+    here_only(cells, job, "b")
+
+
+def arrival(mover: Mover, body: dict[str, Any]) -> Any:
+    from milepost.core.calls import answers
+    from milepost.core.calls.request import json_body
+    from milepost.core.store_calls import JSON
+    from milepost.operations.handles import BEGIN_ARRIVAL
+
+    return mover.target.send(*mover.target.at(BEGIN_ARRIVAL), answers.whatever, JSON, json_body(body))
