@@ -62,8 +62,9 @@ class Release:
         )
         self._helm("install", self.name, CHART, *self._settings(tag), *_waiting())
 
-    def upgrade(self, tag: str) -> None:
-        """Upgrade to the image with another ``tag``, and wait until the last Pod of the old image is gone."""
+    def upgrade(self, tag: str, values: Values | None = None) -> None:
+        """Upgrade to the image with another ``tag``, or other ``values``, and wait until the last old Pod is gone."""
+        self._values.update(values or {})
         self._helm("upgrade", self.name, CHART, *self._settings(tag), *_waiting())
         self._wait_for_old_pods()
 
