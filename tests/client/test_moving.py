@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ import milepost
 from milepost.core import moving as steps
 from milepost.errors import EpochHeld, Fenced, InvalidRequest, JobElsewhere, NotExist
 from milepost.moving import _temporary, move
-from tests.client.conftest import Service
+from milepost.standby import Standby
+from tests.client.conftest import Service, eventually
 from tests.client.test_cells import job_of, led, listed
 
 LARGE = b"0123456789abcdef" * 160 * 1024  # 2.5 MiB
@@ -289,3 +291,20 @@ def arrival(mover: Mover, body: dict[str, Any]) -> Any:
     from milepost.operations.handles import BEGIN_ARRIVAL
 
     return mover.target.send(*mover.target.at(BEGIN_ARRIVAL), answers.whatever, JSON, json_body(body))
+
+
+def test_a_driver_that_stands_by_leads_in_the_new_cell(
+    client: milepost.Client, cells: dict[str, Service], job: str
+) -> None:
+    mover = Mover(client, job, "b")
+    with ThreadPoolExecutor(1) as threads, milepost.Client(listed(**cells), timeout=60.0) as own:
+        standby = Standby(own, "standby", job, 15.0, 120.0)
+        waiting = threads.submit(standby.lead)
+        eventually(lambda: client.job_info(job).standby_count == 1)
+        for step in ("freeze", "copy", "leave", "finish"):
+            getattr(mover, step)()
+        led_ = waiting.result(120)
+        assert (led_.store.epoch, led_.client.cell) == (3, "b")
+        led_.store.files.write("checkpoint/goes-on", b"on")
+        standby.resign()
+    here_only(cells, job, "b")

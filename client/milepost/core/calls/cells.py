@@ -78,7 +78,8 @@ class CellsCaller(Caller):
             raise InvalidRequest(Code.INVALID_REQUEST, f"{detail} Client.by_cell()")
         seconds, began = self.timeout if timeout is None else timeout, self.clock()
         while True:
-            caller = yield from self.locate(job, timeout=max(_LEAST_SECONDS, seconds - (self.clock() - began)))
+            left = max(_LEAST_SECONDS, seconds - (self.clock() - began))
+            caller = yield from self.locate(job, ask=False, timeout=left)
             left = max(_LEAST_SECONDS, seconds - (self.clock() - began))
             try:
                 return (yield from caller.call(request, timeout=left, **others))
@@ -87,9 +88,12 @@ class CellsCaller(Caller):
                 if self.clock() - began >= seconds:
                     raise
 
-    def locate(self, job: str, *, begin: bool = False, timeout: float | None = None) -> Operation[Caller]:
+    def locate(
+        self, job: str, *, begin: bool = False, ask: bool = True, timeout: float | None = None
+    ) -> Operation[Caller]:
         """Return the caller of the cell that has the job. If there is no such job, that of the cell in which it would
-        begin; with ``begin``, it then begins there.
+        begin; with ``begin``, it then begins there. Without ``ask``, the cell that had the job last is not asked again:
+        it refuses what is about a job that was moved since.
 
         A cell that does not answer is asked again until ``timeout`` seconds (default: the client's) have passed, since
         it may have the job. Raises `CellsDiffer` if a cell has another list of cells and none has the job, and the
@@ -98,8 +102,8 @@ class CellsCaller(Caller):
         deadline = self.clock() + (self.timeout if timeout is None else timeout)
         cells, callers = yield from self._now()
         found = self._found.get(job)
-        if not begin and found is not None and found in callers:
-            return callers[found]  # a job that was moved since is refused there, with the cell where it is
+        if not ask and found is not None and found in callers:
+            return callers[found]
         first, rounds = found or cells.chosen(job), 0
         silent: dict[str, MilepostError] = {}
         absent: dict[str, Placement] = {}
