@@ -12,6 +12,7 @@ import typer
 
 import milepost
 from milepost.cli.backup.commands import backup, restore
+from milepost.cli.cells import cells
 from milepost.cli.config import config
 from milepost.cli.contexts import Given
 from milepost.cli.copies import clone_job, diff_jobs, drop_job
@@ -87,6 +88,7 @@ def application() -> typer.Typer:
         jobs.command(name)(command)
     app.add_typer(sessions, name="sessions")
     app.add_typer(jobs, name="jobs")
+    app.add_typer(cells, name="cells")
     app.add_typer(files, name="files")
     app.add_typer(config, name="config")
     app.command("run", context_settings=RUN_SETTINGS)(run)

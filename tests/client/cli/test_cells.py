@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import milepost
+from milepost.cli.cells import proposed
 from tests.client.cli.conftest import Run
 from tests.client.conftest import Service
 from tests.client.test_cells import blocks_of_the_page, job_of, led, listed
@@ -91,6 +92,28 @@ def test_a_job_is_stopped_moved_and_started_as_on_the_page(run: Run, all_cells: 
     (moved,) = lines(run, "jobs", "history", job)[1:2]
     assert "milepost jobs move" in str(moved["holder"])
     assert run("jobs", "move", job, "--to", "a").returncode == 0
+
+
+def test_the_cells_are_listed_with_their_jobs(run: Run, all_cells: dict[str, str], cells: dict[str, Service]) -> None:
+    assert all_cells
+    listed_ = lines(run, "cells", "ls")
+    assert [(each["cell"], each["leader"]) for each in listed_] == [(name, one.url) for name, one in cells.items()]
+    jobs = lines(run, "jobs", "ls")
+    assert [each["jobs"] for each in listed_] == [sum(job["cell"] == name for job in jobs) for name in cells]
+    moves = lines(run, "cells", "balance", "--dry-run")
+    counts = {each["cell"]: each["jobs"] for each in listed_}
+    for each in moves:
+        counts[each["cell"]], counts[each["to"]] = counts[each["cell"]] - 1, counts[each["to"]] + 1
+    assert max(counts.values()) - min(counts.values()) < 2
+    assert run("cells", "balance").returncode == 2
+    assert run("cells", "ls", "-u", cells["a"].url).returncode == 1
+
+
+def test_jobs_that_are_not_led_are_moved_first() -> None:
+    jobs = {"a": {"j1": "led", "j2": "resigned", "j3": "led", "j4": "stopped", "j5": "led"}, "b": {}, "c": {"k": "led"}}
+    moves = [(each.job, each.to) for each in proposed(jobs)]
+    assert moves == [("j2", "b"), ("j4", "b"), ("j1", "c")]
+    assert list(proposed({"a": {"j": "led"}, "b": {}})) == []
 
 
 def test_a_clone_begins_in_the_cell_of_its_original(run: Run, all_cells: dict[str, str]) -> None:
