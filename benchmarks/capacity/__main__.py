@@ -1,12 +1,13 @@
 """What the work of Spark's jobs costs the server in processor time, which other processes of the machine hardly change.
 
-    python -m benchmarks.capacity [--only batches replicas requests files calls overload instructions]
+    python -m benchmarks.capacity [--only batches replicas requests files cells calls overload instructions]
                                   [--partitions 4 64 200] [--batches 12] [--jobs 1 8 32] [--seconds 8]
                                   [--clients 2 32] [--minutes 5] [--kinds lock …] [--profile FILE]
 
 Real queries, embedded and on three replicas over ZooKeeper and S3; each request of a checkpoint file by itself; whole
-files of many jobs at once; calls of handles; minutes at the end of a core; and instructions. With all checks and the
-access log, without TLS. Told is a table for docs/capacity.md, with the commit of the tree that was measured.
+files of many jobs at once, in one cell and in two; calls of handles; minutes at the end of a core; and instructions.
+With all checks and the access log, without TLS. Told is a table for docs/capacity.md, with the commit of the tree that
+was measured.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import argparse
 import asyncio
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import uvloop
@@ -25,8 +27,11 @@ from benchmarks.capacity import batches, instructions, overload
 from benchmarks.capacity.files import STEPS, Tree, files, sending
 from benchmarks.load import Next, run
 from benchmarks.rest import Figures, Service, measured, processor_seconds, served
-from testbed.replicated import ReplicatedTestbed
+from milepost import Client
+from testbed.replicated import BUCKET, ReplicatedTestbed
+from testbed.seaweedfs import ALL_RIGHTS, SeaweedFS
 from testbed.server import ROOT, ServerProcess
+from testbed.zookeeper import Ensemble
 
 _MOST_REQUESTS = 20_000
 _START_SECONDS = 300.0
@@ -81,6 +86,69 @@ def of_files(given: argparse.Namespace) -> Iterator[Row]:
             yield f"files of {jobs} jobs", f"{len(done) / elapsed:,.0f}/s, {1000 * cost:.2f} ms"
 
 
+def of_cells(given: argparse.Namespace) -> Iterator[Row]:
+    """Tell how many whole files the leaders of one cell and of two take in a second of their processor time, over one
+    ZooKeeper and one S3 server.
+    """
+    jobs, rates = max(given.jobs), []
+    with tempfile.TemporaryDirectory() as directory, below(Path(directory)) as (zookeeper, s3):
+        for count in (1, 2):
+            names = [f"of-{count}-{number}" for number in range(count)]
+            with ExitStack() as running:
+                cells = {}
+                for name in names:
+                    (data := Path(directory, name)).mkdir()
+                    flags = ("--cell", name, "--cells", ",".join(names))
+                    pointers, blobs = f"zookeeper://{zookeeper.hosts}/{name}", s3.url(BUCKET, name)
+                    server = ServerProcess(
+                        data, *flags, pointers=pointers, blobs=blobs, environment=ALL_RIGHTS.environment
+                    )
+                    cells[name] = running.enter_context(server).start()
+                rates.append(_files_a_second(cells, [f"job-{number}" for number in range(jobs)], given.seconds))
+            yield (
+                f"files of {jobs} jobs in {count} cells, a second of processor time of each leader",
+                f"{rates[-1]:,.0f}",
+            )
+    yield "two cells against one", f"{rates[1] / rates[0]:.2f} x"
+
+
+@contextmanager
+def below(directory: Path) -> Iterator[tuple[Ensemble, SeaweedFS]]:
+    """Run what is below the cells."""
+    zookeeper = Ensemble(directory / "zookeeper", size=1)
+    with SeaweedFS(directory / "s3") as s3:
+        try:
+            s3.start(_START_SECONDS)
+            s3.make_bucket(BUCKET)
+            zookeeper.serve(_START_SECONDS)
+            yield zookeeper, s3
+        finally:
+            zookeeper.kill()
+
+
+def _files_a_second(cells: Mapping[str, ServerProcess], jobs: Sequence[str], seconds: float) -> float:
+    """Write files of the jobs, each in its cell, and return the sum over the cells of the files in a second of the
+    processor time of the leader.
+    """
+    places: dict[str, list[str]] = {name: [] for name in cells}
+    with Client(";".join(f"{name}={server.url}" for name, server in cells.items())) as client:
+        for job in jobs:
+            places[client.of_job(job, begin=True).cell].append(job)
+    done: dict[str, list[str]] = {name: [] for name in cells}
+    loads = [
+        (server.url, [sending(files(Tree.led(server.url, job), done[name])) for job in places[name]])
+        for name, server in cells.items()
+    ]
+    before = {name: processor_seconds(server.pid) for name, server in cells.items()}
+
+    async def all_at_once() -> None:
+        await asyncio.gather(*(run(url, clients, seconds=seconds, requests=10**9) for url, clients in loads))
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(all_at_once())
+    return sum(len(done[name]) / (processor_seconds(server.pid) - before[name]) for name, server in cells.items())
+
+
 def of_calls(given: argparse.Namespace) -> Iterator[Row]:
     """Tell what calls of handles cost; `benchmarks.rest` compares them with one another."""
     given.keys = False
@@ -127,6 +195,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {
     "replicas": of_replicas,
     "requests": of_requests,
     "files": of_files,
+    "cells": of_cells,
     "calls": of_calls,
     "overload": of_overload,
     "instructions": of_instructions,

@@ -12,11 +12,12 @@ from typing import BinaryIO, Final, cast
 
 from milepost.client import Client
 from milepost.core import moving
-from milepost.errors import EpochHeld, InvalidRequest, MilepostError
+from milepost.errors import EpochHeld, InvalidRequest, JobElsewhere, MilepostError
 from milepost.store import StateHandleStore
 from milepost.wire import Code
 
 _SESSION_SECONDS: Final = 60.0
+_TRIES: Final = 5
 _IN_MEMORY: Final = 8 * 1024 * 1024
 """A blob of more bytes is kept in a file while it is copied."""
 
@@ -47,13 +48,24 @@ def move(client: Client, job: str, to: str, *, holder: str | None = None, wait: 
     if to not in cells or not to:
         names = ", ".join(filter(None, cells)) or "none"
         raise InvalidRequest(Code.INVALID_REQUEST, f"there is no cell {to!r}; those of the list are {names}")
-    here = client.of_job(job)
-    if here.cell == to:
-        return None
+    for left in reversed(range(_TRIES)):
+        here = client.of_job(job)
+        if here.cell == to:
+            return None
+        try:
+            return _moved(here, cells[to], job, holder, wait)
+        except JobElsewhere:  # another mover was faster
+            if not left:
+                raise
+    raise AssertionError
+
+
+def _moved(here: Client, there: Client, job: str, holder: str | None, wait: float) -> JobMove:
     here.job_info(job)  # raises if there is no such job
+    to = there.cell
     with (
         here.session(holder, _SESSION_SECONDS) as leaving,
-        cells[to].session(holder, _SESSION_SECONDS) as arriving,
+        there.session(holder, _SESSION_SECONDS) as arriving,
     ):
         store = leaving.store(job)
         epoch = store.campaign(wait, if_stopped=True).epoch

@@ -146,9 +146,10 @@ class Standby:
                 session.raise_if_lost()  # the client may have counted the session as lost before the grant
             except JobElsewhere as error:
                 self.leave()
-                if self.over:
-                    raise
+                if self.over or self._client_of_store is self._client:
+                    raise  # the client knows no other cell
                 _log.warning("store %s: %s; standing by there", self._store, error)
+                time.sleep(_PAUSE)
             except SessionLost as error:
                 self.leave()
                 if self.over:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import milepost
 from milepost.core import moving as steps
-from milepost.errors import EpochHeld, Fenced, InvalidRequest, JobElsewhere, NotExist
+from milepost.core.calls import answers
+from milepost.core.calls.request import json_body
+from milepost.core.store_calls import JSON
+from milepost.errors import Corrupt, EpochHeld, Fenced, InvalidRequest, JobElsewhere, NotExist
 from milepost.moving import _temporary, move
+from milepost.operations.handles import BEGIN_ARRIVAL, WRITE_RECORDS
 from milepost.standby import Standby
-from tests.client.conftest import Service, eventually
+from testbed.ports import Port
+from tests.client.conftest import Service, cell, eventually
 from tests.client.test_cells import job_of, led, listed
 
 LARGE = b"0123456789abcdef" * 160 * 1024  # 2.5 MiB
@@ -101,31 +109,26 @@ def test_a_job_moves_with_all_that_it_has(client: milepost.Client, cells: dict[s
     assert led(client, job) == 3
 
 
-def contents(client: milepost.Client, job: str) -> dict[str, Any]:
-    """The bytes of all files, now and in the savepoint."""
-    return {path: found[3] for path, found in seen(client, job)["files"].items() if "@" not in path}
-
-
 def test_a_job_moves_back_and_forth(client: milepost.Client, cells: dict[str, Service], job: str) -> None:
     """What it left in a cell at an earlier stay does not come back, and none of its epochs is granted twice."""
-    expected, epoch = contents(client, job), 1
-    for cell in ("b", "a", "b", "a"):
-        moved = move(client, job, cell)
+    expected, epoch = seen(client, job), 1
+    for to in ("b", "a", "b", "a"):
+        moved = move(client, job, to)
         assert moved is not None
         assert moved.epoch == epoch + 1
-        here_only(cells, job, cell)
-        assert contents(client, job) == expected
+        here_only(cells, job, to)
+        assert seen(client, job) == expected
         with client.of_job(job).session() as session:
             store = session.store(job)
             epoch = store.campaign().epoch
             assert epoch == moved.epoch + 1
-            store.files.write("checkpoint/cell", cell.encode())
+            store.files.write("checkpoint/cell", to.encode())
             store.files.write(f"checkpoint/{epoch}", b"new")
             store.files.delete("checkpoint/metadata" if epoch == 3 else f"checkpoint/{epoch - 2}")
             store.add_and_lock(f"of-{epoch}", b"state")
             store.release_all()
             store.resign()
-        expected = contents(client, job)
+        expected = seen(client, job)
     assert {each.name for each in client.store(job).get_all_handles()} == {
         "latest",
         "large",
@@ -150,6 +153,9 @@ def test_a_late_driver_and_a_late_client_are_sent_on(
             lambda: late.read("latest"),
             lambda: old.job_info(job),
             lambda: old.stop_job(job),
+            lambda: list(old.job_history(job)),
+            lambda: next(old.job_events(job, timeout=10.0)),
+            lambda: Standby(old, "late", job, 15.0, 60.0).lead(),
         ):
             with pytest.raises(JobElsewhere, match="was moved to the cell 'b'") as sent:
                 call()
@@ -220,10 +226,10 @@ def test_a_mover_that_is_killed_leaves_the_job_in_one_cell(
         assert driver.of_job(job).cell == ("b" if gone else "a")
     here_only(cells, job, "b" if gone else "a")
     assert seen(client, job) == before
-    expected, moved = contents(client, job), move(client, job, "b")
+    moved = move(client, job, "b")
     assert (moved is None) is gone
     here_only(cells, job, "b")
-    assert contents(client, job) == expected
+    assert seen(client, job) == before
 
 
 def test_a_frozen_job_takes_nothing_but_the_move(client: milepost.Client, cells: dict[str, Service], job: str) -> None:
@@ -255,14 +261,14 @@ def test_a_mover_that_wakes_after_another_one_changes_nothing(
     for step in order[: order.index(late)][:2]:
         getattr(first, step)()
     client.end_session(first.leaving.id)
-    before = contents(client, job)
+    before = seen(client, job)
     if late != "finish":
         assert move(client, job, "b") is not None
         here_only(cells, job, "b")
     with pytest.raises((Fenced, JobElsewhere, milepost.SessionLost)):
         getattr(first, late)()
     here_only(cells, job, "b" if late != "finish" else "a")
-    assert contents(client, job) == before
+    assert seen(client, job) == before
 
 
 def test_a_late_begin_does_not_replace_the_copy_that_a_tombstone_names(
@@ -285,11 +291,6 @@ def test_a_late_begin_does_not_replace_the_copy_that_a_tombstone_names(
 
 
 def arrival(mover: Mover, body: dict[str, Any]) -> Any:
-    from milepost.core.calls import answers
-    from milepost.core.calls.request import json_body
-    from milepost.core.store_calls import JSON
-    from milepost.operations.handles import BEGIN_ARRIVAL
-
     return mover.target.send(*mover.target.at(BEGIN_ARRIVAL), answers.whatever, JSON, json_body(body))
 
 
@@ -307,4 +308,129 @@ def test_a_driver_that_stands_by_leads_in_the_new_cell(
         assert (led_.store.epoch, led_.client.cell) == (3, "b")
         led_.store.files.write("checkpoint/goes-on", b"on")
         standby.resign()
+    here_only(cells, job, "b")
+
+
+def test_a_client_with_yesterdays_cell_moves_the_job_from_where_it_is(
+    client: milepost.Client, cells: dict[str, Service], job: str
+) -> None:
+    with milepost.Client(listed(**cells), timeout=60.0) as other:
+        assert other.job_info(job).epoch.epoch == 1
+        move(client, job, "b")
+        assert move(other, job, "a") is not None
+    here_only(cells, job, "a")
+
+
+def test_a_watch_ends_at_the_old_cell_and_goes_on_at_the_new_one(
+    client: milepost.Client, cells: dict[str, Service], job: str
+) -> None:
+    with ThreadPoolExecutor(1) as threads, milepost.Client(listed(**cells), timeout=60.0) as own:
+        events = own.job_events(job, existing=True)
+        first = [next(events) for _ in client.job_history(job)]
+        waiting = threads.submit(next, events)
+        move(client, job, "b")
+        kinds = {waiting.result(120).kind}
+        led(client, job)
+        while "epoch-granted" not in kinds or len(first) < 20:
+            first.append(next(events))
+            kinds.add(first[-1].kind)
+            if first[-1].epoch == 3 and first[-1].kind == "epoch-granted":
+                break
+        assert first[-1].epoch == 3
+
+
+def test_blobs_that_an_earlier_leader_has_put_are_put_again(tmp_path: Path) -> None:
+    """No record names them yet, so the next leader may have collected them."""
+    with ExitStack() as stack:
+        port = stack.enter_context(Port())
+        a = stack.enter_context(cell(tmp_path / "a", "a", "a,b"))
+        first = stack.enter_context(ExitStack())
+        b = first.enter_context(cell(tmp_path / "b", "b", "a,b", port))
+        client = stack.enter_context(milepost.Client(listed(a=a, b=b), timeout=60.0))
+        name = job_of("a")
+        fill(client, name)
+        before = seen(client, name)
+        mover = Mover(client, name, "b")
+        mover.freeze()
+        page = mover.run(steps._page(mover.source, None, None))
+        mover.run(steps._arrive(mover.source, mover.target, mover.id, "a", page.departing, None))
+        done = steps.Copied()
+        for blob in steps._blobs(page.records):
+            done.keys[blob.key] = mover.run(
+                steps._copy_blob(mover.source, mover.target, mover.id, blob, _temporary, None)
+            )
+        put, blobs = dict(done.keys), tmp_path / "b" / "blobs"
+        first.close()
+        for file in [each for each in blobs.rglob("*") if each.is_file() and each.stat().st_size]:
+            if any(str(file).endswith(key.rpartition("/")[2]) for key in put.values()):
+                file.unlink()  # as the collector of the next leader does
+        stack.enter_context(cell(tmp_path / "b", "b", "a,b", port))
+        mover.run(steps._write(mover.source, mover.target, mover.id, page, done, _temporary, None))
+        assert not {*put.values()} & {*done.keys.values()}
+        mover.copy()
+        mover.leave()
+        mover.finish()
+        assert seen(client, name) == before
+
+
+GOOD_HANDLE: dict[str, Any] = {
+    "name": "h",
+    "version": "v.1",
+    "blob": "",
+    "size": 1,
+    "sha256": hashlib.sha256(b"x").hexdigest(),
+    "created": "2026-01-01T00:00:00.000Z",
+    "updated": "2026-01-01T00:00:00.000Z",
+    "born": 1,
+    "changed": 1,
+    "data": "eA==",
+    "schema": 2,
+}
+GOOD_ENTRY: dict[str, Any] = {"born": 1, "modified": "2026-01-01T00:00:00.000Z", "size": 1, "data": "eA=="}
+GOOD_ENTRY |= {"sha256": GOOD_HANDLE["sha256"]}
+GOOD_FILE: dict[str, Any] = {"path": "d/f", "entries": [GOOD_ENTRY], "schema": 1}
+WRONG: list[tuple[str, dict[str, Any]]] = [
+    *(("handle", {**GOOD_HANDLE, "name": name}) for name in ("a/b", "..", "", "h" * 201)),
+    *(("handle", {**GOOD_HANDLE, **wrong}) for wrong in ({"schema": 1}, {"schema": 9}, {"size": -1}, {"size": 2})),
+    *(("handle", {**GOOD_HANDLE, **wrong}) for wrong in ({"data": "eQ=="}, {"born": 0}, {"changed": 2**60})),
+    *(("handle", {**GOOD_HANDLE, **wrong}) for wrong in ({"gone": True}, {"removing": True}, {"sha256": "x"})),
+    (
+        "handle",
+        {**{name: value for name, value in GOOD_HANDLE.items() if name != "data"}, "blob": "other", "schema": 1},
+    ),
+    *(("file", {**GOOD_FILE, "path": path}) for path in ("", "../../x", "/x//y", ".snapshot/x/y", "x/", "a\x00b")),
+    ("file", {**GOOD_FILE, "entries": []}),
+    ("file", {**GOOD_FILE, "entries": [GOOD_ENTRY, GOOD_ENTRY]}),
+    ("file", {**GOOD_FILE, "entries": [{**GOOD_ENTRY, "died": 1}]}),
+    ("file", {**GOOD_FILE, "entries": [{**GOOD_ENTRY, "start": 0}]}),
+    ("file", {**GOOD_FILE, "entries": [{**GOOD_ENTRY, "born": -1}]}),
+    *(("page", {"name": name, "schema": 1}) for name in ("a/b", "acts", "acts-x", "other-1", "acts-1/../acts-2")),
+    ("page", {"name": "acts-1", "entries": [{"at": "x", "revision": 2**60}], "schema": 1}),
+    ("tree", {"name": "t", "cuts": [{"directory": "d", "batch": 1, "revision": 2**60}], "schema": 1}),
+    ("session", {"id": "s"}),
+    ("handle", {}),
+]
+
+
+def test_what_no_record_can_be_does_not_arrive(client: milepost.Client, cells: dict[str, Service], job: str) -> None:
+    mover = Mover(client, job, "b")
+    mover.freeze()
+    page = mover.run(steps._page(mover.source, None, None))
+    mover.run(steps._arrive(mover.source, mover.target, mover.id, "a", page.departing, None))
+
+    def write(kind: str, record: dict[str, Any]) -> None:
+        wrong = steps._Page({}, [{"kind": kind, "record": record}], None)
+        body = json_body({"move": mover.id, "records": wrong.records, "blobs": {}})
+        mover.run(mover.target.send(*mover.target.at(WRITE_RECORDS), answers.whatever, JSON, body))
+
+    for kind, record in (("handle", GOOD_HANDLE), ("file", GOOD_FILE)):
+        write(kind, record)
+    for kind, record in WRONG:
+        with pytest.raises(InvalidRequest):
+            write(kind, record)
+    with pytest.raises(Corrupt, match="the job stays there"):
+        mover.run(steps._compare(mover.source, mover.target, None))
+    mover.dies()
+    assert move(client, job, "b") is not None
+    assert {each.name for each in client.store(job).get_all_handles()} == {"latest", "large"}
     here_only(cells, job, "b")

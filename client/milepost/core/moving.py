@@ -17,7 +17,7 @@ from milepost.core.calls.cells import placement
 from milepost.core.calls.request import Request, json_body
 from milepost.core.effects import Lost, Operation, Read, Work
 from milepost.core.store_calls import JSON, StoreCalls
-from milepost.errors import Corrupt, MilepostError, StateTruncated
+from milepost.errors import BlobMissing, Corrupt, MilepostError, StateTruncated, Unavailable
 from milepost.operations.handles import (
     BEGIN_ARRIVAL,
     BEGIN_DEPARTURE,
@@ -32,6 +32,9 @@ from milepost.wire import Code
 
 _TRIES: Final = 5
 """How often a blob is read whose transfer is cut."""
+
+_CLEARING_SECONDS: Final = 20.0
+"""How long the new cell may drop what the job left there at an earlier stay, before it answers."""
 
 Open = Callable[[], BinaryIO]
 """Opens a new temporary file for the bytes of one blob; it is gone once it is closed."""
@@ -89,18 +92,42 @@ def copy(
         if not begun:
             yield from _arrive(source, target, move, cell, page.departing, timeout)
             begun = True
-        for blob in _blobs(page.records):
-            if blob.key not in done.keys:
-                done.keys[blob.key] = yield from _copy_blob(source, target, move, blob, opened, timeout)
-                done.blobs, done.bytes = done.blobs + 1, done.bytes + blob.size
-        named = {blob.key: done.keys[blob.key] for blob in _blobs(page.records)}
-        body = json_body({"move": move, "records": list(page.records), "blobs": named})
-        yield from target.send(*target.at(WRITE_RECORDS), answers.whatever, JSON, body, timeout=timeout)
+        yield from _write(source, target, move, page, done, opened, timeout)
         done.records += len(page.records)
         if (token := page.next) is None:
             break
     yield from _compare(source, target, timeout)
     return done
+
+
+def _write(
+    source: StoreCalls,
+    target: StoreCalls,
+    move: str,
+    page: _Page,
+    done: Copied,
+    opened: Open,
+    timeout: float | None,
+) -> Operation[None]:
+    """Copy the blobs of a page, and write its records. If the new cell has another leader meanwhile, which may have
+    collected the blobs that no record names yet, they are copied again.
+    """
+    blobs = {blob.key: blob for blob in _blobs(page.records)}
+    for left in reversed(range(_TRIES)):
+        for key in blobs.keys() - done.keys.keys():
+            done.keys[key] = yield from _copy_blob(source, target, move, blobs[key], opened, timeout)
+            done.blobs, done.bytes = done.blobs + 1, done.bytes + blobs[key].size
+        named = {key: done.keys[key] for key in blobs}
+        body = json_body({"move": move, "records": list(page.records), "blobs": named})
+        try:
+            yield from target.send(*target.at(WRITE_RECORDS), answers.whatever, JSON, body, timeout=timeout)
+        except (BlobMissing, Unavailable):
+            if not left:
+                raise
+            for key in blobs:
+                del done.keys[key]
+        else:
+            return
 
 
 def leave(source: StoreCalls, move: str, timeout: float | None = None) -> Operation[str]:
@@ -120,7 +147,8 @@ def _arrive(
     source: StoreCalls, target: StoreCalls, move: str, cell: str, departing: Mapping[str, Any], timeout: float | None
 ) -> Operation[None]:
     body = json_body({"move": move, "source": cell, "epoch": source.epoch, "departing": departing})
-    yield from target.send(*target.at(BEGIN_ARRIVAL), answers.whatever, JSON, body, timeout=timeout)
+    call = target.at(BEGIN_ARRIVAL)
+    yield from target.send(*call, answers.whatever, JSON, body, timeout=timeout, wait=_CLEARING_SECONDS)
 
 
 def _page(calls: StoreCalls, token: str | None, timeout: float | None) -> Operation[_Page]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from milepost.operations.operation import (
     COMMITS,
     FIELDS,
@@ -176,14 +178,17 @@ END_DEPARTURE = change(
     query={"move": "The id of the move."},
     needs=("move",),
 )
-BEGIN_ARRIVAL = change(
-    "beginArrival",
-    "POST",
-    f"{JOB}/arrival",
-    {Code.UNSUPPORTED_MEDIA_TYPE, Code.ALREADY_EXISTS, Code.FENCED},
-    audit_name="arrive",
-    summary="Begin the copy of a job from another cell",
-    answer="Placement",
+BEGIN_ARRIVAL = replace(
+    change(
+        "beginArrival",
+        "POST",
+        f"{JOB}/arrival",
+        {Code.UNSUPPORTED_MEDIA_TYPE, Code.ALREADY_EXISTS, Code.FENCED},
+        audit_name="arrive",
+        summary="Begin the copy of a job from another cell",
+        answer="Placement",
+    ),
+    right=Right.ADMIN,  # it raises the revision of the whole cell
 )
 FINISH_ARRIVAL = operation(
     "finishArrival",
@@ -209,7 +214,7 @@ WRITE_RECORDS = change(
     "writeRecords",
     "POST",
     f"{JOB}/records",
-    {Code.UNSUPPORTED_MEDIA_TYPE, Code.FENCED},
+    {Code.UNSUPPORTED_MEDIA_TYPE, Code.FENCED, Code.BLOB_MISSING},
     summary="Write records of a job that is being moved here",
     answer="Placement",
 )

@@ -334,6 +334,11 @@ class State(TreeIndex):
             return iter(())
         return (handle_key(store, name) for name in index.cleared_names())
 
+    def has_cleared(self, store: str) -> bool:
+        """Return whether the store still has records of cleared handles."""
+        index = self._store_indexes.get(store)
+        return index is not None and index.has_cleared
+
     def pending_uploads(self) -> Iterator[tuple[str, Upload]]:
         """Yield the uploads that are pending, each after the name of its store."""
         for store, index in self._store_indexes.items():

@@ -11,6 +11,8 @@ LEAVING: Final = "leaving"
 """The job is here, and frozen for as long as the session of the move holds its epoch."""
 MOVED: Final = "moved"
 """The tombstone of a job: it is in another cell for good, unless it is moved back."""
+CLEARING: Final = "clearing"
+"""The job is to arrive, once nothing is left here of an earlier stay or of an earlier copy."""
 ARRIVING: Final = "arriving"
 """The job is being copied to here, and is in the other cell until that has the tombstone."""
 
@@ -19,8 +21,7 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """How far the move ``id`` of a job is, in the record of its store: ``phase``. ``cell`` is the other cell, and
     ``epoch`` the epoch of the old cell under which the job is moved.
 
-    The revisions of an arriving job are those of the old cell plus ``shift``, so that nothing that the job left here at
-    an earlier stay counts as its own; none is above ``newest``.
+    None of the revisions of an arriving job is above ``newest``.
 
     ``seal`` proves that the old cell has set the tombstone: the old cell draws it, and tells it only in the tombstone.
     An arriving job has the SHA-256 of it.
@@ -30,7 +31,6 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     id: str
     cell: str
     epoch: int
-    shift: int = 0
     newest: int = 0
     seal: str = ""
 

@@ -49,6 +49,13 @@ def store_in(view: Lookup, name: str) -> Store:
     return Store(name)
 
 
+def check_is_here(view: Lookup, job: str) -> None:
+    """Raise an ``elsewhere`` problem if the job is in another cell. A damaged record of its store is no reason to."""
+    record = view.store(job)
+    if isinstance(record, Store) and (elsewhere := is_elsewhere(record)) is not None:
+        raise refusal(elsewhere)
+
+
 def existing(view: Lookup, store: str, name: str) -> Handle:
     """Return the handle ``name`` of a store. Raises ``not-exist`` and ``corrupt`` problems."""
     of_store, record = store_in(view, store), view.handle(store, name)

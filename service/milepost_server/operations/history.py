@@ -11,6 +11,7 @@ from milepost_server.journal import Journal
 from milepost_server.memory.state import State
 from milepost_server.model.history import ACTS, BATCHES, HistoryEntry, HistoryPage, page_key
 from milepost_server.model.records import Corrupt
+from milepost_server.operations.handles import check_is_here
 from milepost_server.replica.submitter import Reply
 from milepost_server.rules.decisions import Answer
 from milepost_server.rules.job_events import body_of, placed_of
@@ -42,6 +43,7 @@ class HistoryOperations:
         state = reading.view.state
         if not state.has_store(job):
             raise problem(Code.NOT_EXIST, f"there is no job {job!r}")
+        check_is_here(state, job)
         entries: list[dict[str, Any]] = []
         corrupt: list[dict[str, str]] = []
         last: _Position | None = None

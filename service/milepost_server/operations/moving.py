@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any, Final
 
 import msgspec
@@ -23,15 +24,22 @@ from milepost_server.blobs.keys import blob_key, file_key, place_of
 from milepost_server.journal import Journal
 from milepost_server.memory.state import State
 from milepost_server.model.history import ACTS, BATCHES, HistoryPage, page_key
-from milepost_server.model.moves import ARRIVING, Move, sealed
+from milepost_server.model.moves import ARRIVING, CLEARING, Move, sealed
 from milepost_server.model.paths import path_key
-from milepost_server.model.records import Corrupt, Handle, Record, Store, handle_key, tree_key
-from milepost_server.model.requests.base import BlobRef
-from milepost_server.model.requests.moves import BeginDeparture, EndDeparture, FinishArrival, ImportRecords
+from milepost_server.model.records import Corrupt, Record, Store
+from milepost_server.model.requests.base import LEADER, BlobRef
+from milepost_server.model.requests.moves import (
+    BeginArrival,
+    BeginDeparture,
+    DropLeft,
+    EndDeparture,
+    FinishArrival,
+    ImportRecords,
+)
 from milepost_server.model.trees import Tree, TreePath
 from milepost_server.operations.dropping import Dropping
-from milepost_server.operations.moved_records import as_json, of_handle, of_page, of_path, of_tree
-from milepost_server.replica.submitter import Caller, Reply, Submitter
+from milepost_server.operations.moved_records import arriving, as_json, of_handle, of_path, of_tree
+from milepost_server.replica.submitter import Caller, Reply, Submitter, commit, reply_of
 from milepost_server.replica.trees.manifests import Manifests
 from milepost_server.rules.decisions import Answer
 from milepost_server.rules.guards import is_frozen, store_readable
@@ -44,12 +52,9 @@ MOST_BYTES: Final = 64 * 1024
 pointer stores take 256 KiB.
 """
 
-_KINDS: Final[dict[str, type[msgspec.Struct]]] = {
-    "tree": Tree,
-    "handle": Handle,
-    "page": HistoryPage,
-    "file": TreePath,
-}
+_MOST_DROPPED: Final = 200
+_CLEARING_SECONDS: Final = 15.0
+_MOST: Final = 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +69,15 @@ class MovingOperations:
     """The operations on the records and blobs of a job that is moved."""
 
     def __init__(
-        self, journal: Journal, blobs: BlobStore, submitter: Submitter, manifests: Manifests, dropping: Dropping
+        self,
+        journal: Journal,
+        blobs: BlobStore,
+        submitter: Submitter,
+        manifests: Manifests,
+        dropping: Dropping,
+        clock: Callable[[], float],
     ) -> None:
+        self._clock = clock
         self._journal = journal
         self._blobs = blobs
         self._submitter = submitter
@@ -80,8 +92,8 @@ class MovingOperations:
     async def records(self, job: str, after: str) -> Reply:
         """Return a page of the records of a job that leaves or arrives, those after the place ``after``.
 
-        The revisions are those of the old cell in both cells, so the pages of both can be compared. Raises ``fenced``
-        problems for a job that is not being moved, and ``corrupt`` ones for a damaged record.
+        The pages of both cells are the same but for the keys of blobs. Raises ``fenced`` problems for a job that is not
+        being moved, and ``corrupt`` ones for a damaged record.
         """
         await self._manifests.ready(job)
         reading = self._journal.read()
@@ -95,12 +107,11 @@ class MovingOperations:
                 following = place
                 break
         records = [{"kind": kind, "record": as_json(await self._with_bytes(record))} for kind, record in found]
-        shift = 0 if store.move is None else store.move.shift
         departing = {
             "revision": reading.revision,
             "sealed": "" if store.move is None else _sealed(store.move),
-            "granted": store.granted - shift,
-            "dropped": store.dropped - shift if store.dropped else 0,
+            "granted": store.granted,
+            "dropped": store.dropped,
             "wish": None if store.wish is None else as_json(store.wish),
         }
         body = {"job": job, "departing": departing, "records": records, "next": following}
@@ -136,19 +147,54 @@ class MovingOperations:
         key = fresh(self._journal.deployment, job, self._journal.term)
         return (await take_in(self._blobs, key, incoming, None)).key
 
+    async def arrive(self, request: BeginArrival) -> Reply:
+        """Begin the copy of a job, once what an earlier stay or copy left here is dropped. Raises the problems of
+        `Submitter.perform`, and ``too-many-requests`` if that takes long: the request then goes on where it was.
+        """
+        deadline = self._clock() + _CLEARING_SECONDS
+        while True:
+            reply = await self._submitter.perform(request)
+            store = self._journal.state().store(request.store_name)
+            if not isinstance(store, Store) or store.move is None or store.move.phase != CLEARING:
+                return reply
+            while keys := self._left(request.store_name):
+                if self._clock() >= deadline:
+                    detail = f"what {request.store_name!r} left in this cell earlier is still being dropped"
+                    raise problem(Code.TOO_MANY_REQUESTS, detail)
+                await commit(self._journal, DropLeft(LEADER, request.store_name, keys), self._clock)
+
+    def _left(self, job: str) -> tuple[str, ...]:
+        """Return the keys of some records that a job has left here."""
+        state = self._journal.state()
+        files = (path_key(job, path) for path in state.paths(job, ""))
+        return tuple(islice(chain(state.cleared(job, _MOST), files, state.damaged_paths(job)), _MOST_DROPPED))
+
     async def write(
         self, caller: Caller, job: str, move: str, records: Sequence[Moved], blobs: Mapping[str, str]
     ) -> Reply:
         """Write records of an arriving job, whose blobs have the keys ``blobs`` here, by those that they had in the old
         cell. Raises ``invalid-request`` problems for what no record can be, and those of `Submitter.perform`.
+
+        A blob that no record names yet may have been collected once another leadership has begun. Then this raises a
+        ``blob-missing`` problem, and the blobs must be put again.
         """
-        found = self._arriving(job, move)
+        found, generation = self._arriving(job, move), self._journal.generation
+        state, first_term = self._journal.state(), self._journal.first_term
         for key in blobs.values():
             place = place_of(key)
             if place is None or (place.deployment, place.store) != (self._journal.deployment, job):
                 raise problem(Code.INVALID_REQUEST, f"{key[:80]!r} is no blob of {job!r} in this cell")
-        written = dict(_written(job, each, found.shift, blobs) for each in records)
-        return await self._submitter.perform(ImportRecords(caller.attempt, job, move, written))
+            if place.term < first_term and not state.names_blob(job, key):
+                raise problem(Code.BLOB_MISSING, f"the blob {key!r} was put under an earlier leader: put it again")
+
+        def blob_of(key: str) -> str:
+            if key not in blobs:
+                raise ValueError(f"the blob {key[:80]!r} was not copied")
+            return blobs[key]
+
+        written = dict(arriving(job, each.kind, each.record, found.newest, blob_of) for each in records)
+        request = ImportRecords(caller.attempt, job, move, written)
+        return reply_of(await self._submitter.submit_and_wait(request, generation))
 
     async def finish(self, caller: Caller, job: str, seal: str) -> Reply:
         """Let an arriving job be here. Raises ``fenced`` problems if the seal is not that of its move."""
@@ -179,21 +225,19 @@ class MovingOperations:
 
 
 def _records(state: State, store: Store, after: str) -> Iterator[tuple[str, str, msgspec.Struct]]:
-    """Yield the records of a job after a place, each with its own place and its kind, with the revisions of the old
-    cell.
-    """
-    job, shift = store.name, 0 if store.move is None else -store.move.shift
+    """Yield the records of a job after a place, each with its own place and its kind."""
+    job = store.name
     tree = _readable(state.tree(job)) or Tree(job)
     assert isinstance(tree, Tree)
     part, _, last = after.partition(":")
     if not part:
-        yield "handles:", "tree", of_tree(tree, shift)
+        yield "handles:", "tree", of_tree(tree)
         part = "handles"
     if part == "handles":
         for name in state.names(job, last):
             handle = present(store, _readable(state.handle(job, name)))  # type: ignore[arg-type]
             if handle is not None:
-                yield f"handles:{name}", "handle", of_handle(handle, shift)
+                yield f"handles:{name}", "handle", of_handle(handle)
         part, last = "pages", ""
     if part == "pages":
         places = [f"{log}-{number}" for log in (ACTS, BATCHES) for number in state.history_pages(job, log)]
@@ -201,13 +245,13 @@ def _records(state: State, store: Store, after: str) -> Iterator[tuple[str, str,
             log, _, number = place.partition("-")
             page = _readable(state.get(page_key(job, log, int(number))))
             assert isinstance(page, HistoryPage)
-            yield f"pages:{place}", "page", of_page(page, shift)
+            yield f"pages:{place}", "page", page
         part, last = "files", ""
     for path in state.paths(job, "", last):
         record = _readable(state.path(job, path))
         trimmed = trimmed_of(record, store, tree) if isinstance(record, TreePath) else None
         if trimmed is not None and trimmed.entries:
-            yield f"files:{path}", "file", of_path(trimmed, shift)
+            yield f"files:{path}", "file", of_path(trimmed)
 
 
 def _bytes_elsewhere(record: msgspec.Struct) -> int:
@@ -224,33 +268,3 @@ def _readable(record: Record | None) -> Record | None:
     if isinstance(record, Corrupt):
         raise problem(Code.CORRUPT, f"the record {record.name!r} is damaged: {record.reason}")
     return record
-
-
-def _written(job: str, moved: Moved, shift: int, blobs: Mapping[str, str]) -> tuple[str, Record]:
-    """Return the record that is written for one of the old cell, with its key. Raises ``invalid-request`` problems."""
-    kind = _KINDS.get(moved.kind)
-    if kind is None:
-        raise problem(Code.INVALID_REQUEST, f"there is no kind of records {moved.kind[:40]!r}")
-    try:
-        record = msgspec.convert(moved.record, kind)
-    except msgspec.ValidationError as error:
-        raise problem(Code.INVALID_REQUEST, f"not a record of the kind {moved.kind!r}: {error}") from error
-    if isinstance(record, Handle):
-        handle = of_handle(record, shift)
-        named = handle if handle.data is not None else replace(handle, blob=_blob(handle.blob, blobs))
-        return handle_key(job, handle.name), named
-    if isinstance(record, TreePath):
-        path = of_path(record, shift)
-        entries = [replace(each, blob=_blob(each.blob, blobs)) if each.blob else each for each in path.entries]
-        return path_key(job, path.path), replace(path, entries=tuple(entries))
-    if isinstance(record, HistoryPage):
-        return f"stores/{job}/history/{record.name}", of_page(record, shift)
-    assert isinstance(record, Tree)
-    return tree_key(job), replace(of_tree(record, shift), name=job)
-
-
-def _blob(key: str, blobs: Mapping[str, str]) -> str:
-    found = blobs.get(key)
-    if found is None:
-        raise problem(Code.INVALID_REQUEST, f"a record names the blob {key[:80]!r}, which was not copied")
-    return found

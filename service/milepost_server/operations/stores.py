@@ -100,6 +100,8 @@ class StoreOperations:
                 return True
             reading = self._journal.read()
             record = reading.view.store(name)
+            if isinstance(record, Store) and record.elsewhere is not None:
+                return False
             if isinstance(record, Corrupt):
                 log.warning("the record of store %s is damaged; it is listed without an epoch: %s", name, record.reason)
             state, tree = reading.view.state, reading.view.tree(name)

@@ -13,7 +13,8 @@ from typing import Final
 from milepost.wire import Code
 from milepost_server.basics.problems import problem
 from milepost_server.journal import EventsGone, JobWatch, Journal, Place, Reading, Watch, watch_job
-from milepost_server.operations.handles import store_in
+from milepost_server.model.records import Store
+from milepost_server.operations.handles import check_is_here, store_in
 from milepost_server.rules.events import Event
 
 MOST_WATCHES: Final = 4096
@@ -40,7 +41,8 @@ class RunningWatch:
     it.
     """
 
-    def __init__(self, journal: Journal, watch: Watch | JobWatch) -> None:
+    def __init__(self, journal: Journal, watch: Watch | JobWatch, store: str) -> None:
+        self._store = store
         self.begin = watch.place
         self.term = journal.term
         self._journal = journal
@@ -67,7 +69,15 @@ class RunningWatch:
             events = self._take()
         if not events and watch.final:
             raise WatchEnded("leader-changes")
+        if not events and self._is_elsewhere():
+            raise WatchEnded("elsewhere")
         return events
+
+    def _is_elsewhere(self) -> bool:
+        """Return whether the job was moved to another cell, where its events are from now on."""
+        state = self._journal.state_if_leading()
+        record = None if state is None else state.store(self._store)
+        return isinstance(record, Store) and record.elsewhere is not None
 
     def hang_up(self) -> None:
         """End the watch, because the client is gone or has ended its sending side."""
@@ -110,7 +120,7 @@ class WatchOperations:
         with self._counted(client, "the store") as reading:
             store_in(reading.view, store)
             with self._journal.events().watch(store, after) as watch:
-                yield RunningWatch(self._journal, watch)
+                yield RunningWatch(self._journal, watch, store)
 
     @contextmanager
     def watch_job(self, client: str, job: str, after: Place | None) -> Iterator[RunningWatch]:
@@ -123,8 +133,9 @@ class WatchOperations:
             state = reading.view.state
             if not state.has_store(job):
                 raise problem(Code.NOT_EXIST, f"there is no job {job!r}")
+            check_is_here(state, job)
             with watch_job(self._journal.events(), state, job, after) as watch:
-                yield RunningWatch(self._journal, watch)
+                yield RunningWatch(self._journal, watch, job)
 
     @contextmanager
     def _counted(self, client: str, what: str) -> Iterator[Reading]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from milepost_server.memory.lookup import Lookup
-from milepost_server.model.moves import MOVED
+from milepost_server.model.moves import ARRIVING, CLEARING, MOVED
 from milepost_server.model.records import DEPLOYMENT_KEY, Deployment, Handle, Session, Store
 from milepost_server.model.trees import Entry
 from milepost_server.rules.locks import holders
@@ -83,7 +83,9 @@ def placement_body(view: Lookup, job: str) -> dict[str, Any]:
     deployment, store = view.get(DEPLOYMENT_KEY), view.store(job)
     known = deployment if isinstance(deployment, Deployment) else Deployment("")
     elsewhere = store.elsewhere if isinstance(store, Store) else None
-    placement = "none" if store is None else "here" if elsewhere is None else elsewhere.phase
+    placement = "none" if store is None else "here"
+    if elsewhere is not None:
+        placement = ARRIVING if elsewhere.phase == CLEARING else elsewhere.phase
     return {
         "job": job,
         "cell": known.cell or None,

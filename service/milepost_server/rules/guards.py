@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from milepost.wire import Code, Outcome, cells_digest
 from milepost_server.memory.lookup import Lookup
-from milepost_server.model.moves import ARRIVING, LEAVING
+from milepost_server.model.moves import LEAVING, MOVED
 from milepost_server.model.records import DEPLOYMENT_KEY, Corrupt, Deployment, Handle, Session, Store, Upload
 from milepost_server.model.requests.base import Attempt, BlobRef, Request, UploadRef
 from milepost_server.model.requests.handles import Campaign, Resign
@@ -78,7 +78,7 @@ def is_elsewhere(store: Store) -> Refused | None:
     if move is None:
         return None
     detail = f"{store.name!r} was moved to the cell {move.cell!r}"
-    if move.phase == ARRIVING:
+    if move.phase != MOVED:
         detail = f"{store.name!r} is being moved here from the cell {move.cell!r}, and is there until that is done"
     return Refused(Code.ELSEWHERE, detail, {"cell": move.cell, "epoch": move.epoch})
 

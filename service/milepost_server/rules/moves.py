@@ -12,16 +12,26 @@ from msgspec.structs import replace
 from milepost.wire import Code
 from milepost_server.memory.view import View
 from milepost_server.model.history import ACTS, BATCHES, page_key
-from milepost_server.model.moves import ARRIVING, LEAVING, MOVED, Move, sealed
-from milepost_server.model.records import DEPLOYMENT_KEY, Corrupt, Deployment, Store, Stored, store_key
+from milepost_server.model.moves import ARRIVING, CLEARING, LEAVING, MOVED, Move, sealed
+from milepost_server.model.records import (
+    DEPLOYMENT_KEY,
+    Corrupt,
+    Deployment,
+    Handle,
+    Store,
+    Stored,
+    store_key,
+    tree_key,
+)
 from milepost_server.model.requests.moves import (
     BeginArrival,
     BeginDeparture,
+    DropLeft,
     EndDeparture,
     FinishArrival,
     ImportRecords,
 )
-from milepost_server.model.trees import Tree
+from milepost_server.model.trees import Tree, TreePath
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Refused
 from milepost_server.rules.trees.dropping import content_is_readable, emptied, is_held_by_another
 
@@ -77,7 +87,8 @@ def end_departure(view: View, request: EndDeparture, context: DecisionContext) -
 
 
 def begin_arrival(view: View, request: BeginArrival, context: DecisionContext) -> Decision:
-    """Begin a copy of the job, which is still in the old cell.
+    """Begin a copy of the job, which is still in the old cell. What is left here of an earlier stay or copy is dropped
+    first: its revisions may be those of the job now, so it could not be told from what arrives.
 
     The epoch must be above each that this cell knows of the job. Else a late request of an earlier mover could replace
     the copy that a tombstone names already.
@@ -92,35 +103,55 @@ def begin_arrival(view: View, request: BeginArrival, context: DecisionContext) -
             return Accepted(Answer())
         if old.elsewhere is None:
             return Refused(Code.ALREADY_EXISTS, f"the job {name!r} is in this cell")
-        if request.under <= old.epoch:
+        begun = move is not None and (move.phase, move.id) == (CLEARING, request.id)
+        if request.under <= old.epoch and not begun:
             detail = f"the job {name!r} was moved under epoch {old.epoch}, and epoch {request.under} is not above that"
             return Refused(Code.FENCED, detail, {"current": old.epoch})
+        if begun and _is_left(view, name):
+            return Accepted(Answer())
     if isinstance(tree, Corrupt):
         return Refused(Code.CORRUPT, f"the record of the tree of {name!r} is damaged: {tree.reason}")
     departing = request.departing
-    left = old is not None or tree is not None
-    shift = context.revision if left else 0
+    move = Move(ARRIVING, request.id, request.source, request.under, departing.revision, departing.sealed)
     arriving = Store(
         name,
         epoch=request.under,
-        cleared=context.revision if left else 0,
-        granted=departing.granted + shift,
-        dropped=departing.dropped + shift if departing.dropped else 0,
+        granted=departing.granted,
+        dropped=departing.dropped,
         wish=departing.wish,
         evicted_answers_at=context.revision,
-    ).moving(
-        Move(
-            ARRIVING,
-            request.id,
-            request.source,
-            request.under,
-            shift,
-            departing.revision + shift,
-            departing.sealed,
-        )
     )
-    changes: dict[str, Stored | None] = {store_key(name): arriving}
-    return Accepted(Answer(), {**changes, **emptied(view, name, context), **_without_history(view, name)})
+    pages = _without_history(view, name)
+    if isinstance(old, Store) and (old.move is None or old.move.phase == ARRIVING or _is_left(view, name)):
+        clearing = arriving.moving(replace(move, phase=CLEARING), cleared=context.revision)
+        return Accepted(Answer(), {store_key(name): clearing, **emptied(view, name, context), **pages})
+    changes: dict[str, Stored | None] = {store_key(name): arriving.moving(move), **pages}
+    return Accepted(Answer(), {**changes, tree_key(name): None} if tree is not None else changes)
+
+
+def _is_left(view: View, store: str) -> bool:
+    """Return whether there are records of handles, or of files, that a job has left here."""
+    files = next(view.paths(store, ""), None) is not None or view.damaged_path(store) is not None
+    return files or view.state.has_cleared(store)
+
+
+def drop_left(view: View, request: DropLeft, _: DecisionContext) -> Decision:
+    """Drop records of handles and files that a job has left here. Their blobs are named by no other record."""
+    store = view.store(request.store_name)
+    if not isinstance(store, Store) or store.move is None or store.move.phase not in (MOVED, CLEARING):
+        return Accepted(Answer())
+    changes: dict[str, Stored | None] = {}
+    discards: list[str] = []
+    for key in request.keys:
+        record = view.get(key)
+        if isinstance(record, Handle) and record.created_revision <= store.cleared:
+            discards += [record.blob] if record.blob and not record.gone else []
+        elif isinstance(record, TreePath):
+            discards += record.blobs
+        elif not isinstance(record, Corrupt):
+            continue
+        changes[key] = None
+    return Accepted(Answer(), changes, discards=tuple(dict.fromkeys(discards)))
 
 
 def import_records(view: View, request: ImportRecords, context: DecisionContext) -> Decision:
@@ -134,8 +165,8 @@ def import_records(view: View, request: ImportRecords, context: DecisionContext)
     for key, record in request.records.items():
         if isinstance(record, Tree):
             old = view.tree(store.name)
-            tombstones = old.range_tombstones if isinstance(old, Tree) else ()
-            record = replace(record, range_tombstones=tombstones)
+            manifests = old.manifests if isinstance(old, Tree) else ()  # of records that arrived before
+            record = replace(record, manifests=manifests)
         known = hasattr(record, "evicted_answers_at")
         changes[key] = replace(record, evicted_answers_at=context.revision) if known else record
     return Accepted(Answer(), changes)
@@ -181,6 +212,7 @@ HANDLERS: Final[Handlers] = {
     BeginDeparture: begin_departure,
     EndDeparture: end_departure,
     BeginArrival: begin_arrival,
+    DropLeft: drop_left,
     ImportRecords: import_records,
     FinishArrival: finish_arrival,
 }

@@ -18,9 +18,11 @@ from milepost.core.effects import Operation, Sleep, Work
 from milepost.errors import (
     CellsDiffer,
     DeadlineExceeded,
+    Fenced,
     InvalidRequest,
     JobElsewhere,
     MilepostError,
+    NotExist,
     NotSupported,
     Problem,
 )
@@ -140,8 +142,8 @@ class CellsCaller(Caller):
                         yield from _finished(callers[arrival.cell], job, arrival.seal, left)
                         absent.pop(arrival.cell)
                         continue
-                except OUTAGES_OR_DOUBT:
-                    pass  # what was asked for may have been done, so all are asked again
+                except (Fenced, NotExist, *OUTAGES_OR_DOUBT):
+                    pass  # what was asked for may have been done, or the job has moved on: all are asked again
                 absent = {}
             yield Sleep(min(self.pause(rounds, _FIRST_SECONDS), max(0.0, deadline - self.clock())))
             rounds += 1

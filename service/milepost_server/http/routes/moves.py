@@ -35,8 +35,11 @@ from milepost_server.operations.states import Span
 
 router = APIRouter(tags=["moves"])
 
-_MOST_BYTES = 512 * 1024
-_MOST_REVISION = 2**53
+_MOST_BYTES = 2 * 1024 * 1024
+"""A page has 64 KiB, and one record more, which may have all that a record may have in some pointer stores."""
+
+_MOST_REVISION = 2**50
+"""Far more changes than a journal ever has: the numbers of JSON, up to 2^53, suffice for all that comes later."""
 
 _ID = "9f86d081884c7d659a2feaa0c55ad015"
 _HERE: dict[str, Any] = {"job": "flights", "cell": "a", "cells": ["a", "b"], "placement": "here"}
@@ -175,7 +178,7 @@ async def begin_arrival(request: HttpRequest, store: str) -> Response:
     given = body.departing
     departing = Departing(given.revision, given.sealed, given.granted, given.dropped, given.wish)
     asked = BeginArrival(acting.attempt, store, body.move, body.source, body.epoch, departing)
-    return json_reply(await request.operations.placement.after(asked))
+    return json_reply(request.operations.placement.shown(await request.operations.moving.arrive(asked), store))
 
 
 @answers(

@@ -62,6 +62,15 @@ class BeginArrival(MoveRequest, frozen=True, gc=False):
     departing: Departing = Departing(0)
 
 
+class DropLeft(StoreRequest, frozen=True, gc=False):
+    """Drop records under ``keys`` that a job has left here which is in another cell. Made by the leader itself."""
+
+    by_leader: ClassVar[bool] = True
+    keeper: ClassVar[Keeper] = Keeper.NONE
+
+    keys: tuple[str, ...] = ()
+
+
 class ImportRecords(MoveRequest, frozen=True, gc=False):
     """Write ``records`` of an arriving job, by their keys. Their revisions and blobs are those of this cell."""
 
