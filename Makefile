@@ -99,7 +99,7 @@ tier :=
 .PHONY: test
 test: $(ready) ## What must hold before a change goes in, in a few minutes; test-all is what CI runs
 	@$(MAKE) --jobs lint types floors first
-	@echo "Passed. Not part of it: make test-all, with all other tests that CI runs; and simulate, corrupt, test-spark-full, test-stateful-full, test-spark-points, test-kill, test-killed, test-watches, test-slow, explore, fuzz, model."
+	@echo "Passed. Not part of it: make test-all, with all other tests that CI runs; and simulate, corrupt, test-spark-full, test-stateful-full, test-spark-points, test-kill, test-killed, test-watches, test-cells, test-slow, explore, fuzz, model."
 
 .PHONY: first
 first: $(ready)
@@ -219,6 +219,11 @@ test-watches: $(ready) ## End 50 leaders on each pointer store, and check that w
 	@tools/kubernetes/build etcd kube-apiserver >/dev/null || [ $$? = 3 ]
 	@$(with_java) $(python) -m tests.system.watches --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
 
+.PHONY: test-cells
+test-cells: ROUNDS = 100
+test-cells: $(ready) ## Kill cells, drivers and movers 100 times while jobs are moved between cells (ROUNDS=, SEED=)
+	@$(python) -m tests.system.cells --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
+
 .PHONY: test-kill
 test-kill: $(ready) ## Kill the server at 200 random points
 	@MILEPOST_KILL_POINTS=200 $(pytest) --timeout 7200 -s tests/system/crash $(ARGS)
@@ -235,13 +240,13 @@ test-cluster: $(ready) build ## A real Kubernetes node or KUBECONFIG's: the char
 
 .PHONY: test-node
 test-node: $(ready)
-	@$(with_java) $(pytest) -m node -rP tests/system/node $(ARGS)
+	@$(with_java) $(pytest) -m "node and not slow" -rP tests/system/node $(ARGS)
 
 # They wait for other things than the node does, and have ended when the tests begin that time it.
 .PHONY: machines-in-one-piece
 machines-in-one-piece: said = .cache/test-machines.log
 machines-in-one-piece: $(ready)
-	@mkdir -p .cache; failed=; $(pytest) -m node -rP tests/install/machine >$(said) 2>&1 || failed=1; cat $(said); [ -z "$$failed" ]
+	@mkdir -p .cache; failed=; $(pytest) -m "node and not slow" -rP tests/install/machine >$(said) 2>&1 || failed=1; cat $(said); [ -z "$$failed" ]
 
 .PHONY: stopwatch
 stopwatch: $(ready) ## How long it takes from a clone, and from the wheels, to a first handle; fails above what is promised

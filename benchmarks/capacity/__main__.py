@@ -105,10 +105,8 @@ def of_cells(given: argparse.Namespace) -> Iterator[Row]:
                     )
                     cells[name] = running.enter_context(server).start()
                 rates.append(_files_a_second(cells, [f"job-{number}" for number in range(jobs)], given.seconds))
-            yield (
-                f"files of {jobs} jobs in {count} cells, a second of processor time of each leader",
-                f"{rates[-1]:,.0f}",
-            )
+            where = "one cell" if count == 1 else f"{count} cells"
+            yield f"files of {jobs} jobs in {where}, in a second of processor time of each leader", f"{rates[-1]:,.0f}"
     yield "two cells against one", f"{rates[1] / rates[0]:.2f} x"
 
 

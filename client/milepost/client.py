@@ -101,16 +101,6 @@ class Client(NotPicklable):
         return self._caller.replicas.leader_first()
 
     @property
-    def first_address(self) -> str:
-        """The first address that the client was given, whichever replica leads."""
-        return self._caller.replicas.addresses[0]
-
-    @property
-    def default_authority(self) -> str:
-        """The authority of the checkpoint location of a new job (`milepost.core.checkpoint_location`)."""
-        return NAME_SERVICE if self._whole is not None else default_authority(self.addresses)
-
-    @property
     def cell(self) -> str:
         """The name of the cell; empty for a client of several cells, and of a deployment that is no cell."""
         return self._caller.cell
@@ -329,3 +319,13 @@ class Client(NotPicklable):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def first_address(client: Client) -> str:
+    """Return the first address that the client was given, whichever replica leads."""
+    return client._caller.replicas.addresses[0]
+
+
+def authority_of_new_jobs(client: Client) -> str:
+    """Return the authority of the checkpoint location of a new job: of all cells the same, since a job may be moved."""
+    return NAME_SERVICE if client.cell else default_authority(client.addresses)

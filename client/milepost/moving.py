@@ -18,8 +18,6 @@ from milepost.wire import Code
 
 _SESSION_SECONDS: Final = 60.0
 _TRIES: Final = 5
-_IN_MEMORY: Final = 8 * 1024 * 1024
-"""A blob of more bytes is kept in a file while it is copied."""
 
 
 @dataclass(frozen=True)
@@ -93,4 +91,4 @@ def _check_unlocked(store: StateHandleStore) -> None:
 
 
 def _temporary() -> BinaryIO:
-    return cast(BinaryIO, tempfile.SpooledTemporaryFile(_IN_MEMORY))
+    return cast(BinaryIO, tempfile.TemporaryFile())

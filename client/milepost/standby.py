@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TypeVar
 
-from milepost.client import Client
+from milepost.client import Client, authority_of_new_jobs, first_address
 from milepost.core.calls.outages import OUTAGES_OR_DOUBT
 from milepost.core.checkpoint_location import CheckpointLocation, checkpoint_location
 from milepost.errors import Closed, EpochHeld, Fenced, JobElsewhere, MilepostError, SessionLost
@@ -46,9 +46,9 @@ class Leadership:
             self.client.addresses,
             self.store.name,
             self.store.epoch,
-            authority=authority or self.client.default_authority,
+            authority=authority or authority_of_new_jobs(self.client),
             credential=self.store.file_credential(),
-            token_url=token_url or self.client.first_address,
+            token_url=token_url or first_address(self.client),
         )
 
 

@@ -97,9 +97,9 @@ def access(
     that cannot be used.
     """
     if url is not None:
-        trusted, addresses = _verify(verify, cert, key), (url,) if isinstance(url, str) else tuple(url)
-        cells = cells_in(addresses[0], trusted) if len(addresses) == 1 else None
-        return Access(addresses, _token(token, token_file), trusted, cells)
+        addresses = (url,) if isinstance(url, str) else tuple(url)
+        bearer, trusted = _token(token, token_file), _verify(verify, cert, key)
+        return Access(addresses, bearer, trusted, cells_in(addresses[0], trusted) if len(addresses) == 1 else None)
     named = os.environ.get(URL, "").strip()
     if not addresses_in(named):
         raise ValueError(f"no address of a Milepost service: give one to the client, or set {URL}")
@@ -110,8 +110,8 @@ def access(
         verify = _variable(CA)
     if cert is None and verify is not False and not isinstance(verify, ssl.SSLContext):
         cert, key = _variable(CERT), key or _variable(KEY)
-    trusted = _verify(verify, cert, key)
-    return Access(addresses_in(named), _token(token, token_file), trusted, cells_in(named, trusted))
+    bearer, trusted = _token(token, token_file), _verify(verify, cert, key)
+    return Access(addresses_in(named), bearer, trusted, cells_in(named, trusted))
 
 
 def addresses_in(text: str) -> tuple[str, ...]:

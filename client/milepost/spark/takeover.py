@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pyspark.errors import SparkNoSuchElementException
 
+from milepost.client import authority_of_new_jobs
 from milepost.core.checkpoint_location import CheckpointLocation
 from milepost.errors import NoProgress, UnsafeQuery, WrongCheckpoint
 from milepost.files import JobFiles
@@ -89,7 +90,7 @@ def take_over(
     """
     store, client = leadership.store, leadership.client
     certain = ResolvingStore(store, outage_timeout=outage_timeout)
-    pointer = JobPointer.take(certain, authority or client.default_authority, must_exist=must_exist)
+    pointer = JobPointer.take(certain, authority or authority_of_new_jobs(client), must_exist=must_exist)
     location = leadership.location(_authority(name, pointer, authority), token_url)
     settings.put(location.settings, location.fence)
     warn_of_strangers(location, default_file_system(spark), "fs.defaultFS")

@@ -8,7 +8,7 @@ from tests.install.machine.conftest import CLONE
 from tests.install.machine.machine import Machine
 from tests.install.page import PAGE, blocks
 
-pytestmark = [pytest.mark.node, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.node, pytest.mark.slow, pytest.mark.timeout(1500)]
 
 ADDRESSES = {"a": "http://127.0.0.1:7071", "b": "http://127.0.0.1:7072"}
 JOBS = ("ferries", "flights", "ships", "trains", "trams", "trucks")

@@ -319,9 +319,12 @@ async def test_a_deployment_keeps_its_id(tmp_path: Path) -> None:
 
 
 async def test_nothing_is_collected_while_it_cannot_be_read_whose_blobs_are_whose(tmp_path: Path) -> None:
-    """Bytes are taken in all the same, and the record that cannot be read stays as it is."""
+    """Bytes are taken in all the same, and the record that cannot be read stays as it is. No store begins meanwhile,
+    since the deployment may be one of several cells.
+    """
     async with rig(embedded(tmp_path)) as running:
         await orphan(running)
+        await (await actor(running, "before")).add("first", b"state")
         await running.stop()
         rewrite(tmp_path, DEPLOYMENT_KEY, lambda record: {**record, "schema": 99})
         await running.restart()

@@ -13,7 +13,7 @@ from testbed.cluster.writing import WritingPod
 from testbed.process import ProcessFailed
 from tests.system.node.test_release import assert_all_answered
 
-pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.node, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def test_a_release_becomes_three_cells_while_clients_of_the_first_write(

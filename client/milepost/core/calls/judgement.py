@@ -62,6 +62,7 @@ _RESOLVING = frozenset(
         Code.VERSION_MISMATCH,
         Code.NOT_LOCKED,
         Code.FENCED,
+        Code.CELLS_DIFFER,
         Code.HELD,
         Code.UPLOAD_UNKNOWN,
     }
