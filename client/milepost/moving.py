@@ -12,7 +12,7 @@ from typing import BinaryIO, Final, cast
 
 from milepost.client import Client
 from milepost.core import moving
-from milepost.errors import EpochHeld, InvalidRequest, JobElsewhere, MilepostError
+from milepost.errors import EpochHeld, InvalidRequest, JobElsewhere, MilepostError, NotExist
 from milepost.store import StateHandleStore
 from milepost.wire import Code
 
@@ -59,7 +59,8 @@ def move(client: Client, job: str, to: str, *, holder: str | None = None, wait: 
 
 
 def _moved(here: Client, there: Client, job: str, holder: str | None, wait: float) -> JobMove:
-    here.job_info(job)  # raises if there is no such job
+    if here.job_info(job).state == "dropped":
+        raise NotExist(Code.NOT_EXIST, f"the job {job!r} was dropped, and an epoch for its move would begin it anew")
     to = there.cell
     with (
         here.session(holder, _SESSION_SECONDS) as leaving,

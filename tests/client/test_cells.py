@@ -268,7 +268,9 @@ def test_hadoop_begins_no_store_in_a_cell(cells: dict[str, Service], call: str) 
     job = job_of("a", prefix="hadoop")
     headers = {"Content-Type": "application/octet-stream"}
     method = "DELETE" if "DELETE" in call else "PUT"
-    answer = httpx.request(method, f"{cells['a'].url}/webhdfs/v1/jobs/{job}/d?{call}", content=b"x", headers=headers)
+    answer = httpx.request(
+        method, f"{cells['a'].url}/webhdfs/v1/jobs/{job}/d?{call}", content=b"x", headers=headers, timeout=60.0
+    )
     if method == "DELETE":
         assert answer.json() == {"boolean": False}  # nothing was there, so nothing begins
     else:

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 import milepost
@@ -434,3 +435,55 @@ def test_what_no_record_can_be_does_not_arrive(client: milepost.Client, cells: d
     assert move(client, job, "b") is not None
     assert {each.name for each in client.store(job).get_all_handles()} == {"latest", "large"}
     here_only(cells, job, "b")
+
+
+def test_an_abandoned_copy_with_higher_revisions_is_in_no_ones_way(
+    client: milepost.Client, cells: dict[str, Service], job: str
+) -> None:
+    """The old cell has had many more changes than the new one."""
+    with client.of_job(job).session() as session:
+        store = session.store(job)
+        store.campaign()
+        for number in range(300):
+            store.files.write("checkpoint/again", b"%d" % number)
+        store.add_and_lock("soon-gone", b"state")
+        store.release_all()
+        store.resign()
+    mover = Mover(client, job, "b")
+    mover.freeze()
+    mover.copy()
+    mover.dies()
+    with client.of_job(job).session() as session:
+        store = session.store(job)
+        store.campaign()
+        store.release_and_try_remove("soon-gone")
+        store.resign()
+    before = seen(client, job)
+    assert move(client, job, "b") is not None
+    assert seen(client, job) == before
+    here_only(cells, job, "b")
+
+
+def test_a_repeated_request_at_the_old_cell_has_an_unknown_outcome(
+    client: milepost.Client, cells: dict[str, Service], job: str
+) -> None:
+    """Its first attempt was applied before the job was moved."""
+    call, key = f"{cells['a'].url}/v1/jobs/{job}/stop", {"Idempotency-Key": "k", "Milepost-Attempt": "1"}
+    assert httpx.post(call, headers=key, timeout=60.0).status_code == 200
+    assert move(client, job, "b") is not None
+    found = [httpx.post(call, headers={**key, "Milepost-Attempt": n}, timeout=60.0).json() for n in ("1", "2")]
+    assert [each["outcome"] for each in found] == ["not_applied", "unknown"]
+    assert {each["type"] for each in found} == {"urn:milepost:elsewhere"}
+    assert client.job_info(job).state == "stopped"
+
+
+def test_a_dropped_job_is_not_moved(client: milepost.Client, cells: dict[str, Service], job: str) -> None:
+    with client.of_job(job).session() as session:
+        store = session.store(job)
+        store.campaign()
+        store.drop_job()
+    with pytest.raises(NotExist, match="was dropped"):
+        move(client, job, "b")
+    assert client.job_info(job).state == "dropped"
+    assert client.of_job(job).cell == "a"
+    assert cells

@@ -43,6 +43,7 @@ def test_a_job_is_moved_between_two_batches(spark: SparkSession, name: str, tmp_
         late_write = httpx.put(
             f"{cells[old].url}/webhdfs/v1/jobs/{name}/checkpoint/late?op=CREATE",
             headers={job_epoch_header(name, 1): "x"},
+            timeout=60.0,
         )
         assert (late_write.status_code, late_write.json()["RemoteException"]["exception"]) == (
             403,

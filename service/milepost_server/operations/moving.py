@@ -98,6 +98,8 @@ class MovingOperations:
         await self._manifests.ready(job)
         reading = self._journal.read()
         store = self._moving(reading.view.state, job)
+        if reading.view.state.has_unreadable(job):
+            raise problem(Code.CORRUPT, f"{job!r} has damaged records: repair them first")
         found: list[tuple[str, msgspec.Struct]] = []
         size, following = 0, None
         for place, kind, record in _records(reading.view.state, store, after):

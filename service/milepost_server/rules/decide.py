@@ -84,7 +84,8 @@ def _refusal(
         return guards.store_readable(view, name)
     moves = store is not None and store.move is not None and not isinstance(request, MoveRequest)
     if moves and store is not None and (elsewhere := guards.is_elsewhere(store)) is not None:
-        return elsewhere
+        # the first attempt may have been applied before the job was moved, and its answer did not move
+        return replace(elsewhere, outcome=Outcome.UNKNOWN) if request.attempt.number > 1 else elsewhere
     if request.fenced and (fenced := guards.epoch_is_current(store or Store(name), request.epoch, context.epoch_floor)):
         return fenced
     return guards.is_not_frozen(view, store, request) if moves and store is not None else None

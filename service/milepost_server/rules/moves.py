@@ -41,10 +41,8 @@ def begin_departure(view: View, request: BeginDeparture, _: DecisionContext) -> 
     store = view.store_or_new(request.store_name)
     if refused := _is_no_cell(view, request.to) or is_held_by_another(view, store, request, "moved"):
         return refused
-    if damaged := content_is_readable(view, store.name):
+    if damaged := _is_damaged(view, store.name):
         return damaged
-    if next(iter(view.damaged(store.name)), None) is not None:
-        return Refused(Code.CORRUPT, f"{store.name!r} has a handle whose record is damaged: repair it first")
     if store.elsewhere is not None:
         return _of_another_move(store)
     move = Move(LEAVING, request.id, request.to, store.epoch, seal=request.seal)
@@ -67,7 +65,7 @@ def end_departure(view: View, request: EndDeparture, context: DecisionContext) -
         return Accepted(Answer())
     if refused := is_held_by_another(view, store, request, "moved"):
         return refused
-    if damaged := content_is_readable(view, store.name):
+    if damaged := _is_damaged(view, store.name):
         return damaged
     tree = view.tree(store.name)
     gone = store.moving(
@@ -103,11 +101,11 @@ def begin_arrival(view: View, request: BeginArrival, context: DecisionContext) -
             return Accepted(Answer())
         if old.elsewhere is None:
             return Refused(Code.ALREADY_EXISTS, f"the job {name!r} is in this cell")
-        begun = move is not None and (move.phase, move.id) == (CLEARING, request.id)
-        if request.under <= old.epoch and not begun:
+        is_clearing = move is not None and (move.phase, move.id) == (CLEARING, request.id)
+        if request.under <= old.epoch and not is_clearing:
             detail = f"the job {name!r} was moved under epoch {old.epoch}, and epoch {request.under} is not above that"
             return Refused(Code.FENCED, detail, {"current": old.epoch})
-        if begun and _is_left(view, name):
+        if is_clearing and _is_left(view, name):
             return Accepted(Answer())
     if isinstance(tree, Corrupt):
         return Refused(Code.CORRUPT, f"the record of the tree of {name!r} is damaged: {tree.reason}")
@@ -123,10 +121,15 @@ def begin_arrival(view: View, request: BeginArrival, context: DecisionContext) -
     )
     pages = _without_history(view, name)
     if isinstance(old, Store) and (old.move is None or old.move.phase == ARRIVING or _is_left(view, name)):
-        clearing = arriving.moving(replace(move, phase=CLEARING), cleared=context.revision)
-        return Accepted(Answer(), {store_key(name): clearing, **emptied(view, name, context), **pages})
-    changes: dict[str, Stored | None] = {store_key(name): arriving.moving(move), **pages}
-    return Accepted(Answer(), {**changes, tree_key(name): None} if tree is not None else changes)
+        # the handles of an abandoned copy have revisions of the old cell, which may be higher than those of this one
+        newest = 0 if old.move is None else old.move.newest
+        cleared = max(context.revision, old.cleared, newest)
+        clearing = arriving.moving(replace(move, phase=CLEARING), cleared=cleared)
+        discards = () if tree is None else tuple(manifest.blob for manifest in tree.manifests)
+        changes = {store_key(name): clearing, **emptied(view, name, context), **pages}
+        return Accepted(Answer(), changes, discards=discards)
+    begun: dict[str, Stored | None] = {store_key(name): arriving.moving(move), **pages}
+    return Accepted(Answer(), {**begun, tree_key(name): None} if tree is not None else begun)
 
 
 def _is_left(view: View, store: str) -> bool:
@@ -182,6 +185,15 @@ def finish_arrival(view: View, request: FinishArrival, _: DecisionContext) -> De
     if store.move is None or store.move.phase != ARRIVING or store.move.seal != sealed(request.seal):
         return _of_another_move(store)
     return Accepted(Answer(), {store_key(store.name): store.moving(None)})
+
+
+def _is_damaged(view: View, store: str) -> Refused | None:
+    """Refuse to move a job with damaged records, which could not be copied."""
+    if damaged := content_is_readable(view, store):
+        return damaged
+    if view.damaged(store):
+        return Refused(Code.CORRUPT, f"{store!r} has a handle whose record is damaged: repair it first")
+    return None
 
 
 def _is_no_cell(view: View, other: str) -> Refused | None:

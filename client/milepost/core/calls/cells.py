@@ -16,6 +16,7 @@ from milepost.core.calls.request import JSON_MEDIA_TYPE, Request, call_of, json_
 from milepost.core.cell_list import CellList
 from milepost.core.effects import Operation, Sleep, Work
 from milepost.errors import (
+    AccessDenied,
     CellsDiffer,
     DeadlineExceeded,
     Fenced,
@@ -109,13 +110,14 @@ class CellsCaller(Caller):
         first, rounds = found or cells.chosen(job), 0
         silent: dict[str, MilepostError] = {}
         absent: dict[str, Placement] = {}
+        trouble: MilepostError | None = None
         while True:
             for name in sorted(cells.names, key=lambda each: each != first):
                 if name in absent:
                     continue
                 left = deadline - self.clock()
                 if left <= 0:
-                    raise _overdue(job, silent)
+                    raise _overdue(job, silent, trouble)
                 try:
                     answer = yield from _asked(callers[name], job, min(left, _FIRST_SECONDS * 2**rounds))
                 except OUTAGES_OR_DOUBT as error:
@@ -142,8 +144,10 @@ class CellsCaller(Caller):
                         yield from _finished(callers[arrival.cell], job, arrival.seal, left)
                         absent.pop(arrival.cell)
                         continue
-                except (Fenced, NotExist, *OUTAGES_OR_DOUBT):
-                    pass  # what was asked for may have been done, or the job has moved on: all are asked again
+                except (AccessDenied, Fenced, NotExist, *OUTAGES_OR_DOUBT) as error:
+                    # what was asked for may have been done, or the job has moved on, or another client finishes its
+                    # move: all are asked again
+                    trouble = error
                 absent = {}
             yield Sleep(min(self.pause(rounds, _FIRST_SECONDS), max(0.0, deadline - self.clock())))
             rounds += 1
@@ -240,14 +244,17 @@ def _job_of(path: str) -> str | None:
     return None
 
 
-def _overdue(job: str, silent: Mapping[str, MilepostError]) -> DeadlineExceeded:
-    """Return the error if a cell has not answered in time, so that it is not known where the job is."""
-    for name, error in silent.items():
-        detail = f"the cell {name!r} does not answer, and may have the job {job!r}, which no other cell has"
-        overdue = DeadlineExceeded(f"{detail}: {error}")
-        overdue.__cause__ = error
-        return overdue
-    return DeadlineExceeded(f"the cells could not all be asked for the job {job!r} in time")
+def _overdue(job: str, silent: Mapping[str, MilepostError], trouble: MilepostError | None) -> DeadlineExceeded:
+    """Return the error if it is not known in time where a job is: a cell has not answered, or ``trouble`` has kept this
+    client from placing the job, or from finishing its move.
+    """
+    cell, error = next(iter(silent.items()), ("", trouble))
+    detail = f"it could not be found out in time in which cell the job {job!r} is"
+    if cell:
+        detail = f"the cell {cell!r} does not answer, and may have the job {job!r}, which no other cell has"
+    overdue = DeadlineExceeded(detail if error is None else f"{detail}: {error}")
+    overdue.__cause__ = error
+    return overdue
 
 
 def _differ(job: str, cells: CellList, other: Placement) -> CellsDiffer:
