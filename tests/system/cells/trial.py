@@ -25,7 +25,9 @@ FLAGS = ("--collect-after", "1", "--linger", "0", "--inline-below", "64", "--log
 
 TTL_SECONDS = 5.0
 _DEADLINE = 120.0
-_MOST_FROZEN_SECONDS = 8.0
+_FROZEN_SECONDS = (2.0, 8.0, 60.0)
+"""Below a lease's time, above it, and above the time for which a mover waits."""
+
 _MOVERS_WAIT = "20"
 
 VICTIMS = (*CELLS, *CELLS, "mover", "mover", "frozen", "driver", "none")
@@ -119,7 +121,7 @@ class Trial:
         elif victim == "frozen":
             frozen = self.random.choice(list(self.cells.values()))
             frozen.pause()
-            time.sleep(self.random.uniform(1.0, _MOST_FROZEN_SECONDS))
+            time.sleep(self.random.choice(_FROZEN_SECONDS))
             frozen.resume()
         elif victim == "driver":
             self._end_driver()
