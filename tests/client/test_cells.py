@@ -248,7 +248,7 @@ def blocks_of_the_page() -> list[str]:
 
 def test_the_page_has_flags_and_a_list_that_are_taken(cells: dict[str, Service], capsys: Any, monkeypatch: Any) -> None:
     """docs/cells.md: the servers of the page are elsewhere, so its program gets those of this test."""
-    server, environment, program, _ = blocks_of_the_page()
+    server, environment, program, _, _ = blocks_of_the_page()
     assert "--cell a --cells a,b" in server.replace("\\\n", " ")
     text = environment.split('"')[1]
     assert CellList.parse(text).names == ("a", "b")

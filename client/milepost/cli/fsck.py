@@ -1,14 +1,14 @@
 """The command `fsck`: it examines all stores for damage, and makes the repairs that are safe.
 
-It examines listings, the bytes of states, the files of jobs, and the replicas' own reports. Each damage is a `Finding`,
-which also has the possible repair. A finding is checked again before its repair, since it may have been repaired
-meanwhile.
+It examines listings, the bytes of states, the files of jobs, the replicas' own reports, and whether two cells have a
+job. Each damage is a `Finding`, which also has the possible repair. A finding is checked again before its repair, since
+it may have been repaired meanwhile.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -26,7 +26,7 @@ from milepost.cli.progress import Bar, NoProgress, Quiet, transfer
 from milepost.cli.service import warn_of_unseen_stores
 from milepost.client import Client
 from milepost.drivers.connections import Connections, Verify
-from milepost.errors import Damaged, MilepostError, NotExist, StateTruncated, VersionMismatch
+from milepost.errors import Damaged, JobElsewhere, MilepostError, NotExist, StateTruncated, VersionMismatch
 from milepost.integrity import described, newest_whole
 from milepost.restoring import require_safe, roll_back
 from milepost.store import StateHandleStore
@@ -37,6 +37,7 @@ _SMALL = 64 * 1024
 
 _WHAT_TO_DO: Final = "docs/damage.md#what-to-do"
 _FILES: Final = "docs/damage.md#a-jobs-files"
+_CELLS: Final = "docs/cells.md#a-job-in-two-cells"
 
 _NO_VERSION: Final = "damaged"
 """A version that no handle has. A conditional removal with it removes only a record that cannot be read, which has no
@@ -71,11 +72,17 @@ def fsck(
             examiner = Examiner(client, bar, deep=deep, within=within)
             found = list(replicas(client.addresses, options.token, options.verify(), options.timeout))
             failed: MilepostError | None = None
-            for cell, one in client.by_cell().items():
+            cells, seen = client.by_cell(), dict[str, str]()
+            for cell, one in cells.items():
                 try:
                     for summary in one.stores():
-                        if not store or any(fnmatchcase(summary.store, pattern) for pattern in store):
-                            found += examiner.store(summary)
+                        if store and not any(fnmatchcase(summary.store, pattern) for pattern in store):
+                            continue
+                        other = seen.setdefault(summary.store, cell)
+                        if other != cell:
+                            found += in_two_cells(summary.store, {name: cells[name] for name in (other, cell)})
+                            continue
+                        found += examiner.store(summary)
                 except MilepostError as error:
                     if not cell:
                         raise
@@ -245,6 +252,18 @@ class Examiner:
             yield Finding(store.name, Kind.KEPT, "", described(found), see=_FILES)
 
 
+def in_two_cells(store: str, cells: Mapping[str, Client]) -> Iterator[Finding]:
+    """Yield a finding if each of two cells, which listed a store one after the other, has it still: it was not moved
+    meanwhile.
+    """
+    try:
+        has = {cell: client.store(store).current_epoch().epoch for cell, client in cells.items()}
+    except JobElsewhere:
+        return
+    reason = " and ".join(f"the cell {cell} has it with epoch {epoch}" for cell, epoch in has.items())
+    yield Finding(store, Kind.CELLS, "", reason, see=_CELLS)
+
+
 def newest_of(found: Verification) -> int | None:
     """Return the revision of the newest snapshot or savepoint without damage; None if there is none."""
     snapshot = newest_whole([*found.kept.snapshots, *(savepoint.snapshot for savepoint in found.kept.savepoints)])
@@ -281,6 +300,7 @@ class Kind(str, Enum):
     TREE = "record of files"
     FILES = "files of now"
     KEPT = "files of before"
+    CELLS = "job in two cells"
 
 
 class Repair(str, Enum):

@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 import milepost
 from milepost.cli.cells import proposed
+from milepost.core.cell_list import CellList
 from tests.client.cli.conftest import Run
 from tests.client.conftest import Service
 from tests.client.test_cells import blocks_of_the_page, job_of, led, listed
@@ -79,7 +81,7 @@ def test_a_command_about_a_job_finds_its_cell(run: Run, all_cells: dict[str, str
 
 def test_a_job_is_stopped_moved_and_started_as_on_the_page(run: Run, all_cells: dict[str, str]) -> None:
     """docs/cells.md"""
-    commands, job = blocks_of_the_page()[-1], all_cells["a"]
+    commands, job = blocks_of_the_page()[-2], all_cells["a"]
     for line in commands.splitlines():
         ended = run(*line.replace("flights", job).split()[1:])
         assert ended.returncode == 0, ended.stderr
@@ -137,6 +139,27 @@ def test_a_backup_has_the_stores_of_all_cells_and_is_restored_into_them(
     # an epoch that was granted in the other cell must not be granted again, so the renamed stores are refused by theirs
     assert done.returncode == 1, done.stderr
     assert "this service would grant 1" in done.stderr.decode()
+
+
+@pytest.mark.usefixtures("all_cells")
+def test_fsck_names_a_job_that_two_cells_have(run: Run, cells: dict[str, Service]) -> None:
+    job = job_of("a", prefix="twice")
+    with milepost.Client(listed(**cells)) as client:
+        led(client, job)
+    healthy = run("fsck", "--json", "--store", job)
+    assert (healthy.returncode, json.loads(healthy.stdout)) == (0, []), healthy.stderr
+    # as if the cell b were restored from a backup from before the job was moved to a
+    body = {"cells": CellList.parse(listed(**cells)).digest}
+    assert httpx.put(f"{cells['b'].url}/v1/jobs/{job}/placement", json=body, timeout=60.0).status_code == 200
+    with milepost.Client(cells["b"].url) as client, client.session(holder="me") as session:
+        session.store(job).campaign()
+    (fsck,) = blocks_of_the_page()[-1].splitlines()
+    ended = run(*fsck.split()[1:], "--json", "--store", job)
+    assert ended.returncode == 1
+    (finding,) = json.loads(ended.stdout)
+    assert (finding["store"], finding["kind"]) == (job, "job in two cells")
+    assert finding["reason"] == "the cell a has it with epoch 1 and the cell b has it with epoch 1"
+    assert finding["see"] == "docs/cells.md#a-job-in-two-cells"
 
 
 def test_a_leader_steps_down_in_the_cell_that_is_named(run: Run, all_cells: dict[str, str]) -> None:
