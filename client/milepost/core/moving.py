@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, BinaryIO, Final
 
 from milepost.core.body import body_of
@@ -208,7 +209,7 @@ def _read_into(file: BinaryIO, source: StoreCalls, blob: _Blob, timeout: float |
                 break
             digest.update(chunk)
             size += len(chunk)
-            yield Work(lambda chunk=chunk: file.write(chunk))  # type: ignore[misc]
+            yield Work(partial(file.write, chunk))
         if size == blob.size and digest.hexdigest() == blob.sha256:
             yield Work(lambda: file.seek(0))
             return

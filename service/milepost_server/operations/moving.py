@@ -10,7 +10,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -26,7 +26,7 @@ from milepost_server.memory.state import State
 from milepost_server.model.history import ACTS, BATCHES, HistoryPage, page_key
 from milepost_server.model.moves import ARRIVING, CLEARING, Move, sealed
 from milepost_server.model.paths import path_key
-from milepost_server.model.records import Corrupt, Record, Store
+from milepost_server.model.records import Corrupt, Store
 from milepost_server.model.requests.base import LEADER, BlobRef
 from milepost_server.model.requests.moves import (
     BeginArrival,
@@ -55,6 +55,8 @@ pointer stores take 256 KiB.
 _MOST_DROPPED: Final = 200
 _CLEARING_SECONDS: Final = 15.0
 _MOST: Final = 2**63
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,14 +232,13 @@ def _records(state: State, store: Store, after: str) -> Iterator[tuple[str, str,
     """Yield the records of a job after a place, each with its own place and its kind."""
     job = store.name
     tree = _readable(state.tree(job)) or Tree(job)
-    assert isinstance(tree, Tree)
     part, _, last = after.partition(":")
     if not part:
         yield "handles:", "tree", of_tree(tree)
         part = "handles"
     if part == "handles":
         for name in state.names(job, last):
-            handle = present(store, _readable(state.handle(job, name)))  # type: ignore[arg-type]
+            handle = present(store, _readable(state.handle(job, name)))
             if handle is not None:
                 yield f"handles:{name}", "handle", of_handle(handle)
         part, last = "pages", ""
@@ -251,7 +252,7 @@ def _records(state: State, store: Store, after: str) -> Iterator[tuple[str, str,
         part, last = "files", ""
     for path in state.paths(job, "", last):
         record = _readable(state.path(job, path))
-        trimmed = trimmed_of(record, store, tree) if isinstance(record, TreePath) else None
+        trimmed = None if record is None else trimmed_of(record, store, tree)
         if trimmed is not None and trimmed.entries:
             yield f"files:{path}", "file", of_path(trimmed)
 
@@ -266,7 +267,7 @@ def _sealed(move: Move) -> str:
     return move.seal if move.phase == ARRIVING else sealed(move.seal)
 
 
-def _readable(record: Record | None) -> Record | None:
+def _readable(record: T | Corrupt | None) -> T | None:
     if isinstance(record, Corrupt):
         raise problem(Code.CORRUPT, f"the record {record.name!r} is damaged: {record.reason}")
     return record
