@@ -45,7 +45,7 @@ def writers(directory: Path, token: str, urls: list[str], over: threading.Event)
     moments = running.acknowledged()
     account = {
         "writes": len(moments),
-        "pause": max(late - early for early, late in pairwise(moments)),
+        "pause": max((late - early for early, late in pairwise(moments)), default=0.0),
         "lost": running.lost(),
         "errors": [repr(error) for error in running.errors()],
     }
