@@ -399,7 +399,8 @@ class Fenced(Problem):
 
 class CellsDiffer(Problem):
     """The client and a cell have different lists of cells, so that the client may begin no job: another client, with
-    the cell's list, might begin it in another cell. Nothing was begun.
+    the cell's list, might begin it in another cell. Or two cells have the job, so that no driver may lead it. Nothing
+    was begun.
     """
 
 

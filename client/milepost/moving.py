@@ -12,6 +12,7 @@ from typing import BinaryIO, Final, cast
 
 from milepost.client import Client
 from milepost.core import moving
+from milepost.core.calls.cells import HERE, asked
 from milepost.errors import EpochHeld, InvalidRequest, JobElsewhere, MilepostError, NotExist
 from milepost.store import StateHandleStore
 from milepost.wire import Code
@@ -42,20 +43,67 @@ def move(client: Client, job: str, to: str, *, holder: str | None = None, wait: 
     in the old cell, unless the error came after the tombstone: then the next driver, or the next move, finishes the
     move. Raises `EpochHeld` if a driver leads or a session holds a lock, and `InvalidRequest` if there is no such cell.
     """
-    cells = client.by_cell()
-    if to not in cells or not to:
-        names = ", ".join(filter(None, cells)) or "none"
-        raise InvalidRequest(Code.INVALID_REQUEST, f"there is no cell {to!r}; those of the list are {names}")
+    there = _cell(client, to)
     for left in reversed(range(_TRIES)):
         here = client.of_job(job)
         if here.cell == to:
             return None
         try:
-            return _moved(here, cells[to], job, holder, wait)
+            return _moved(here, there, job, holder, wait)
         except JobElsewhere:  # another mover was faster
             if not left:
                 raise
     raise AssertionError
+
+
+def drop_copy(client: Client, job: str, keep: str, *, holder: str | None = None, wait: float = 0.0) -> JobMove:
+    """Drop the copy of a job that another cell has beside the cell ``keep``, and send its drivers on to ``keep``.
+
+    Two cells have one job only if somebody has put old records back into a cell. The copy must be the older one: its
+    epoch is below that in ``keep``. The call waits ``wait`` seconds for the end of a driver that leads the copy. Raises
+    `InvalidRequest` if ``keep`` does not have the job, no other cell has it, or the copy is not older, and `EpochHeld`
+    as `move` does.
+    """
+    there = _cell(client, keep)
+    if not _has(there, job):
+        raise InvalidRequest(Code.INVALID_REQUEST, f"the cell {keep!r} does not have the job {job!r}")
+    kept = there.store(job).current_epoch().epoch
+    here = next((each for name, each in client.by_cell().items() if name != keep and _has(each, job)), None)
+    if here is None:
+        raise InvalidRequest(Code.INVALID_REQUEST, f"no cell beside {keep!r} has the job {job!r}: there is no copy")
+    _check_older(here, there, here.store(job).current_epoch().epoch + 1, kept)
+    with here.session(holder, _SESSION_SECONDS) as leaving:
+        store = leaving.store(job)
+        epoch = store.campaign(wait, if_stopped=True).epoch
+        id_, run = uuid.uuid4().hex, store._driver.run
+        try:
+            _check_older(here, there, epoch, kept)
+            run(moving.freeze(store._operations, id_, keep))
+            _check_unlocked(store)
+        except MilepostError:
+            store.resign()
+            raise
+        run(moving.leave(store._operations, id_))
+    return JobMove(job, here.cell, keep, epoch, 0, 0, 0)
+
+
+def _has(cell: Client, job: str) -> bool:
+    return cell._driver.run(asked(cell._caller, job, cell.timeout)).placement == HERE
+
+
+def _check_older(here: Client, there: Client, epoch: int, kept: int) -> None:
+    """Raise `InvalidRequest` if the copy, whose next epoch is ``epoch``, is not older than what is kept."""
+    if epoch > kept:
+        detail = f"the copy in the cell {here.cell!r} is not the older one: its epoch is {epoch - 1}, and in"
+        raise InvalidRequest(Code.INVALID_REQUEST, f"{detail} {there.cell!r} it is {kept}. Nothing was dropped")
+
+
+def _cell(client: Client, name: str) -> Client:
+    cells = client.by_cell()
+    if name in cells and name:
+        return cells[name]
+    names = ", ".join(filter(None, cells)) or "none"
+    raise InvalidRequest(Code.INVALID_REQUEST, f"there is no cell {name!r}; those of the list are {names}")
 
 
 def _moved(here: Client, there: Client, job: str, holder: str | None, wait: float) -> JobMove:

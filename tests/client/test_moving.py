@@ -430,7 +430,7 @@ def test_what_no_record_can_be_does_not_arrive(client: milepost.Client, cells: d
         with pytest.raises(InvalidRequest):
             write(kind, record)
     with pytest.raises(Corrupt, match="the job stays there"):
-        mover.run(steps._compare(mover.source, mover.target, None))
+        mover.run(steps.copy(mover.source, mover.target, mover.id, "a", _temporary))
     mover.dies()
     assert move(client, job, "b") is not None
     assert {each.name for each in client.store(job).get_all_handles()} == {"latest", "large"}

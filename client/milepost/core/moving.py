@@ -87,17 +87,18 @@ def copy(
     ``timeout`` seconds at most, beside the time for its bytes. Raises `Corrupt` if the copy differs.
     """
     done = Copied()
-    token, begun = None, False
+    digest = hashlib.sha256()
+    page = yield from _page(source, None, timeout)
+    yield from _arrive(source, target, move, cell, page.departing, timeout)
     while True:
-        page = yield from _page(source, token, timeout)
-        if not begun:
-            yield from _arrive(source, target, move, cell, page.departing, timeout)
-            begun = True
         yield from _write(source, target, move, page, done, opened, timeout)
         done.records += len(page.records)
-        if (token := page.next) is None:
+        digest.update(_same(page))
+        if page.next is None:
             break
-    yield from _compare(source, target, timeout)
+        page = yield from _page(source, page.next, timeout)
+    if digest.digest() != (yield from _digest(target, timeout)):
+        raise _differs(source.store)
     return done
 
 
@@ -218,20 +219,14 @@ def _read_into(file: BinaryIO, source: StoreCalls, blob: _Blob, timeout: float |
             raise StateTruncated(f"a blob of {source.store!r} could not be copied: {reason}")
 
 
-def _compare(source: StoreCalls, target: StoreCalls, timeout: float | None) -> Operation[None]:
-    """Compare the records of both cells, page by page. Raises `Corrupt`."""
-    pages: list[str] = []
-    for calls in (source, target):
-        token, digest = None, hashlib.sha256()
-        while True:
-            page = yield from _page(calls, token, timeout)
-            for record in page.records:
-                digest.update(_same(record))
-            if (token := page.next) is None:
-                break
-        pages.append(digest.hexdigest())
-    if pages[0] != pages[1]:
-        raise _differs(source.store)
+def _digest(calls: StoreCalls, timeout: float | None) -> Operation[bytes]:
+    """Read all records of the job in one cell, and return their digest."""
+    token, digest = None, hashlib.sha256()
+    while True:
+        page = yield from _page(calls, token, timeout)
+        digest.update(_same(page))
+        if (token := page.next) is None:
+            return digest.digest()
 
 
 def _differs(job: str) -> MilepostError:
@@ -239,10 +234,15 @@ def _differs(job: str) -> MilepostError:
     return Corrupt(Code.CORRUPT, detail)
 
 
-def _same(record: Mapping[str, Any]) -> bytes:
-    """Return a record as bytes that are the same in both cells: without the keys of blobs."""
-    content = {name: value for name, value in record["record"].items() if name != "blob"}
-    if record["kind"] == "file":
-        entries = content.get("entries", ())
-        content["entries"] = [{name: each[name] for name in each if name != "blob"} for each in entries]
-    return json.dumps([record["kind"], content], sort_keys=True).encode()
+def _same(page: _Page) -> bytes:
+    """Return the records of a page as bytes that are the same in both cells, wherever pages end: without the keys of
+    blobs.
+    """
+    lines = bytearray()
+    for record in page.records:
+        content = {name: value for name, value in record["record"].items() if name != "blob"}
+        if record["kind"] == "file":
+            entries = content.get("entries", ())
+            content["entries"] = [{name: each[name] for name in each if name != "blob"} for each in entries]
+        lines += json.dumps([record["kind"], content], sort_keys=True).encode()
+    return bytes(lines)

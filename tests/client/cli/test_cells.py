@@ -12,6 +12,8 @@ import pytest
 import milepost
 from milepost.cli.cells import proposed
 from milepost.core.cell_list import CellList
+from milepost.errors import CellsDiffer
+from milepost.moving import move
 from tests.client.cli.conftest import Run
 from tests.client.conftest import Service
 from tests.client.test_cells import blocks_of_the_page, job_of, led, listed
@@ -142,7 +144,7 @@ def test_a_backup_has_the_stores_of_all_cells_and_is_restored_into_them(
 
 
 @pytest.mark.usefixtures("all_cells")
-def test_fsck_names_a_job_that_two_cells_have(run: Run, cells: dict[str, Service]) -> None:
+def test_a_job_that_two_cells_have_is_named_by_fsck_and_led_in_neither(run: Run, cells: dict[str, Service]) -> None:
     job = job_of("a", prefix="twice")
     with milepost.Client(listed(**cells)) as client:
         led(client, job)
@@ -153,13 +155,29 @@ def test_fsck_names_a_job_that_two_cells_have(run: Run, cells: dict[str, Service
     assert httpx.put(f"{cells['b'].url}/v1/jobs/{job}/placement", json=body, timeout=60.0).status_code == 200
     with milepost.Client(cells["b"].url) as client, client.session(holder="me") as session:
         session.store(job).campaign()
-    (fsck,) = blocks_of_the_page()[-1].splitlines()
-    ended = run(*fsck.split()[1:], "--json", "--store", job)
+    with milepost.Client(listed(**cells)) as client:
+        with pytest.raises(CellsDiffer, match=f"both have the job '{job}'"):
+            led(client, job)
+        assert client.of_job(job).store(job).current_epoch().epoch == 1
+    fsck, drop = (line.replace("flights", job).split()[1:] for line in blocks_of_the_page()[-1].splitlines())
+    ended = run(*fsck, "--json", "--store", job)
     assert ended.returncode == 1
     (finding,) = json.loads(ended.stdout)
     assert (finding["store"], finding["kind"]) == (job, "job in two cells")
     assert finding["reason"] == "the cell a has it with epoch 1 and the cell b has it with epoch 1"
     assert finding["see"] == "docs/cells.md#a-job-in-two-cells"
+    refused = run(*drop)
+    assert refused.returncode == 1
+    assert "its epoch is 1, and in 'a' it is 1. Nothing was dropped" in refused.stderr.decode()
+    with milepost.Client(cells["a"].url) as client:
+        assert led(client, job) == 2
+    assert run(*drop).stdout.decode() == f"{job} is in the cell a only: the copy in b is dropped\n"
+    assert "there is no copy" in run(*drop).stderr.decode()
+    with milepost.Client(listed(**cells)) as client:
+        assert led(client, job) == 3
+        for to in ("b", "a"):
+            assert move(client, job, to) is not None
+        assert led(client, job) == 6
 
 
 def test_a_leader_steps_down_in_the_cell_that_is_named(run: Run, all_cells: dict[str, str]) -> None:

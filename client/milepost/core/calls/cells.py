@@ -99,8 +99,8 @@ class CellsCaller(Caller):
         it refuses what is about a job that was moved since.
 
         A cell that does not answer is asked again until ``timeout`` seconds (default: the client's) have passed, since
-        it may have the job. Raises `CellsDiffer` if a cell has another list of cells and none has the job, and the
-        errors of `Caller.call`.
+        it may have the job. Raises `CellsDiffer` if a cell has another list of cells and none has the job, or, with
+        ``begin``, if two cells have it; and the errors of `Caller.call`.
         """
         deadline = self.clock() + (self.timeout if timeout is None else timeout)
         cells, callers = yield from self._now()
@@ -119,12 +119,14 @@ class CellsCaller(Caller):
                 if left <= 0:
                     raise _overdue(job, silent, trouble)
                 try:
-                    answer = yield from _asked(callers[name], job, min(left, _FIRST_SECONDS * 2**rounds))
+                    answer = yield from asked(callers[name], job, min(left, _FIRST_SECONDS * 2**rounds))
                 except OUTAGES_OR_DOUBT as error:
                     silent[name] = error
                     continue
                 silent.pop(name, None)
                 if answer.placement == HERE:
+                    if begin:
+                        yield from _alone(callers, name, job, deadline)
                     self._found = {**self._found, job: name}
                     return callers[name]
                 absent[name] = answer
@@ -175,7 +177,7 @@ class CellsCaller(Caller):
         return _Known(cells, found)
 
 
-def _asked(caller: Caller, job: str, seconds: float) -> Operation[Placement]:
+def asked(caller: Caller, job: str, seconds: float) -> Operation[Placement]:
     """Ask a cell for a job. Raises `CellsDiffer` if the addresses lead elsewhere."""
     request = Request(*call_of(GET_PLACEMENT, job), answers.document(placement))
     try:
@@ -189,6 +191,25 @@ def _asked(caller: Caller, job: str, seconds: float) -> Operation[Placement]:
         what = "a deployment that is no cell" if found.cell is None else f"the cell {found.cell!r}"
         raise CellsDiffer(Code.CELLS_DIFFER, f"the addresses of the cell {caller.cell!r} lead to {what}")
     return found
+
+
+def _alone(callers: Mapping[str, Caller], cell: str, job: str, deadline: float) -> Operation[None]:
+    """Ask the other cells whether they have the job as well, which ``cell`` has: old records may have been put back
+    into one. A cell that does not answer is passed over, since the job is known to be there. Raises `CellsDiffer`.
+    """
+    for other in callers.keys() - {cell}:
+        # a job that is moved meanwhile may be seen in both; nobody moves it to and fro as fast
+        for each in (other, cell, other):
+            left = max(_LEAST_SECONDS, deadline - callers[each].clock())
+            try:
+                found = yield from asked(callers[each], job, min(left, _FIRST_SECONDS))
+            except MilepostError:
+                break
+            if found.placement != HERE:
+                break
+        else:
+            detail = f"the cells {cell!r} and {other!r} both have the job {job!r}, and one of them is out of date:"
+            raise CellsDiffer(Code.CELLS_DIFFER, f"{detail} see docs/cells.md#a-job-in-two-cells")
 
 
 def _placed(caller: Caller, cells: CellList, job: str, seconds: float) -> Operation[None]:
