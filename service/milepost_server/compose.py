@@ -208,6 +208,7 @@ def application(
             replica.blobs,
             JobMetrics(operations.jobs),
             lambda: None if certificates is None else certificates.expires,
+            settings.journal.cell,
         ),
         clock=replica.clock,
         idle_seconds=replica.settings.idle_seconds,

@@ -10,19 +10,21 @@ from pathlib import Path
 
 import promql_parser
 
+from milepost.wire import cells_digest
 from testbed.server import ServerProcess
 from tests.support.servers.certificates import Certificates
 
 FROM_PROMETHEUS = {"up"}
 ADDED_BY_PROMETHEUS = {"namespace", "job", "instance", "le"}
+CELL = "a"
 
 
 @contextmanager
 def served(directory: Path) -> Iterator[str]:
-    """The metrics of a server that was asked something, speaks TLS, and has a job with a batch."""
+    """The metrics of a server that was asked something, speaks TLS, is a cell, and has a job with a batch."""
     made = Certificates(directory)
     with ServerProcess(directory, *made.flags, tls=made.trusting()) as server:
-        server.flags = ("--advertise", server.url, *made.flags)
+        server.flags = ("--advertise", server.url, "--cell", CELL, "--cells", CELL, *made.flags)
         server.start()
 
         def ask(method: str, path: str, body: bytes, **headers: str) -> None:
@@ -31,6 +33,7 @@ def served(directory: Path) -> Iterator[str]:
 
         json, driver = {"Content-Type": "application/json"}, {"Milepost-Session": "driver"}
         ask("POST", "/sessions", b'{"ttl": 600, "session": "driver"}', **json)
+        ask("PUT", "/jobs/flights/placement", b'{"cells": "%s"}' % cells_digest([CELL]).encode(), **json)
         ask("POST", "/stores/flights/epoch", b"{}", **json, **driver)
         under = {**driver, "Milepost-Epoch": "1", "Content-Type": "application/octet-stream"}
         ask("PUT", "/stores/flights/files/checkpoint/commits/0", b"v1", **under)

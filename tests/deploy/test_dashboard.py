@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from testbed.server import ROOT
 from tests.deploy.helm import CHART, Helm
 from tests.deploy.metrics import matched, selectors, served, unknown
 
@@ -46,13 +48,25 @@ def test_the_sidecar_finds_it_and_it_is_what_stands_in_the_file(helm: Helm) -> N
     assert helm.render(FULL, {"metrics.dashboard.enabled": False}).of("ConfigMap") == []
 
 
-def test_each_panel_asks_for_metrics_of_one_release_that_exist(helm: Helm, metrics: str) -> None:
-    for query in queries(shown(helm)):
+def test_each_panel_asks_for_metrics_of_one_deployment_that_exist(helm: Helm, metrics: str) -> None:
+    """Those of each cell ask for those of all deployments."""
+    found = queries(shown(helm))
+    for query in found:
         assert "$" not in query
         assert unknown(query, metrics) == set(), query
+        of_cells = "by (job, cell)" in query
         for selector in selectors(query):
             labels = matched(selector)
-            assert (labels["namespace"], labels["job"]) == ("data", "checkpoints")
+            assert (labels["namespace"], labels.get("job")) == ("data", None if of_cells else "checkpoints"), query
+    assert sum("by (job, cell)" in query for query in found) == 3
+
+
+def test_the_page_joins_the_name_of_the_cell_as_the_dashboard_does(helm: Helm, metrics: str) -> None:
+    (query,) = re.findall(r"^`(max by \(cell\).*)`", (ROOT / "docs" / "metrics.md").read_text("utf-8"), re.MULTILINE)
+    assert unknown(query, metrics) == set()
+    join = re.findall(r"\* on .* milepost_cell_info", query)
+    assert all(join[0] in each for each in queries(shown(helm)) if "milepost_cell_info" in each)
+    assert re.search(r"^milepost_cell_info\{cell=\"a\"\} 1\.0$", metrics, re.MULTILINE)
 
 
 def test_each_metric_of_a_server_is_shown(helm: Helm, metrics: str) -> None:

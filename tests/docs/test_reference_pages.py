@@ -81,11 +81,11 @@ def test_a_line_that_is_refused_fails_and_shows_the_problem(
 
 
 def test_the_table_of_metrics_has_each_with_its_words(tmp_path: Path) -> None:
-    """The server speaks TLS, so that there is something to measure of its certificate."""
+    """The server speaks TLS, so that there is something to measure of its certificate, and is a cell."""
     certificates = Certificates(tmp_path)
     trusting = certificates.trusting()
     with (
-        ServerProcess(tmp_path, *certificates.flags, tls=trusting) as server,
+        ServerProcess(tmp_path, "--cell", "a", "--cells", "a", *certificates.flags, tls=trusting) as server,
         httpx.Client(verify=trusting, timeout=60.0) as client,
     ):
         server.start()

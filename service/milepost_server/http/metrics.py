@@ -68,8 +68,11 @@ class Metrics:
         blobs: BlobsWithTimeout,
         jobs: JobMetrics,
         expires: Callable[[], float | None] = lambda: None,
+        cell: str = "",
     ) -> None:
-        """``expires`` returns the Unix time at which the replica's TLS certificate ends; None without a certificate."""
+        """``expires`` returns the Unix time at which the replica's TLS certificate ends; None without a certificate.
+        ``cell`` is the name of the cell that the deployment is; empty if it is none.
+        """
         self._jobs = jobs
         self._registry = CollectorRegistry()
         self._requests = _Requests()
@@ -98,6 +101,9 @@ class Metrics:
         if expires() is not None:
             ends = "Unix time at which the certificate in use ends"
             self._gauge("milepost_tls_certificate_expiry_seconds", ends, lambda: expires() or 0.0)
+        if cell:
+            info = "1, with the name of the cell that this deployment is as the label cell"
+            Gauge("milepost_cell_info", info, ("cell",), registry=self._registry).labels(cell).set(1)
 
     def _gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
         gauge = Gauge(name, text, registry=self._registry)
