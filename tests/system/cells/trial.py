@@ -18,6 +18,7 @@ import milepost
 from milepost.errors import EpochHeld, MilepostError
 from milepost.files import walk
 from testbed.server import ROOT, ServerProcess
+from tests.system.cells.journals import Journals, wrong
 
 CELLS = ("a", "b", "c")
 FLAGS = ("--collect-after", "1", "--linger", "0", "--inline-below", "64", "--log-level", "warning")
@@ -82,6 +83,7 @@ class Trial:
         for server in self.cells.values():
             server.directory.mkdir(parents=True)
             self._ends.enter_context(server).start()
+        self.journals = Journals(self.cells)
         self.drive(self.client(), writes=6)
         return self
 
@@ -100,6 +102,8 @@ class Trial:
             self.round()
             self.told.rounds += 1
         self.told.epochs, self.told.files = len(self.account.epochs), len(self.account.sure)
+        if found := wrong(self.journals.records(), self.name, set(self.account.epochs)):
+            raise Wrong(f"the journals: {found[:5]}")
         return self.told
 
     def round(self) -> None:
@@ -115,14 +119,17 @@ class Trial:
         self.told.killed[victim] = self.told.killed.get(victim, 0) + 1
         if victim in self.cells:
             self.cells[victim].kill()
+            self.journals.ended(victim)
             self.cells[victim].start()
+            self.journals.followed(victim)
         elif victim == "mover":
             movers[0].kill()
         elif victim == "frozen":
-            frozen = self.random.choice(list(self.cells.values()))
-            frozen.pause()
+            frozen = self.random.choice(CELLS)
+            self.cells[frozen].pause()
             time.sleep(self.random.choice(_FROZEN_SECONDS))
-            frozen.resume()
+            self.cells[frozen].resume()
+            self.journals.followed(frozen)
         elif victim == "driver":
             self._end_driver()
         for mover in movers:
