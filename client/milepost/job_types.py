@@ -192,6 +192,7 @@ class HistoryEntry:
       expired before.
     - ``rescaled``: the state of the job was divided among ``partitions`` in place of ``previous_partitions``, as
       ``batch``.
+    - ``moved``: the job was moved from the cell ``source``, under ``epoch``.
     - ``history-restored``: the ``entries`` entries before this one, which are ``restored``, come from a backup of the
       job ``source`` that was made at the time ``since``. They happened in the service that was saved, at their times
       and under its epochs, and name none of its snapshots. ``entries`` is None if the restore went on after an

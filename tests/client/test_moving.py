@@ -74,7 +74,7 @@ def seen(client: milepost.Client, name: str) -> dict[str, Any]:
                 continue  # it ends with the next epoch
             content = None if each.directory else store.files.read(each.path)
             listed_[each.path] = (each.version, each.modified, each.epoch, content)
-    history = [each for each in client.job_history(name) if "epoch" not in each.kind]
+    history = [each for each in client.job_history(name) if "epoch" not in each.kind and each.kind != "moved"]
     return {
         "handles": {each.name: (each, store.read(each.name)) for each in store.get_all_handles()},
         "files": listed_,
@@ -106,6 +106,8 @@ def test_a_job_moves_with_all_that_it_has(client: milepost.Client, cells: dict[s
     assert moved.bytes >= 2 * len(LARGE)
     here_only(cells, job, "b")
     assert seen(client, job) == before
+    told = next(iter(client.job_history(job)))
+    assert (told.kind, told.source, told.epoch) == ("moved", "a", 2)
     assert move(client, job, "b") is None
     assert led(client, job) == 3
 

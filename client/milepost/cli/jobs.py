@@ -310,6 +310,8 @@ def _detail(entry: HistoryEntry) -> str | None:
             return among and f"state from {among}"
         case "cloned":
             return f"{entry.files} files of {entry.source}"
+        case "moved":
+            return f"from the cell {entry.source}"
         case "history-restored":
             what = f"the {entry.entries} entries before" if entry.entries else "goes on after an interruption"
             return f"{what}, from the backup of {entry.source} of {_text(entry.since)}"

@@ -48,6 +48,7 @@ HAND_OVER_REQUESTED: Final = "hand-over-requested"
 STARTED: Final = "started"
 EXPIRED: Final = "expired"
 RESCALED: Final = "rescaled"
+MOVED: Final = "moved"
 HISTORY_RESTORED: Final = "history-restored"
 
 KINDS: Final = frozenset(
@@ -65,6 +66,7 @@ KINDS: Final = frozenset(
         STARTED,
         EXPIRED,
         RESCALED,
+        MOVED,
         HISTORY_RESTORED,
     }
 )
@@ -106,11 +108,12 @@ class HistoryEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     that of a committed batch is the revision of its entry, and is not stored. ``replay``: a batch with this number, or
     a later one, was committed before. ``previous`` is the revision of the newest snapshot before a roll-back,
     ``previous_batch`` its batch. ``savepoint`` is the name of a savepoint, ``source`` the job and the snapshot that
-    were cloned, with ``files`` and ``bytes``. A dropped job has the ``batch`` of its newest snapshot. ``reason`` is why
-    a client asked for the act, as it said. Of expired output, ``batch`` is the newest batch that is expired now, and
-    ``previous_batch`` the newest that was before. A rescale was committed as ``batch``, and has divided the state among
-    ``partitions`` in place of ``previous_partitions``. ``input_rows`` is how many rows a committed batch has
-    read, as its driver said after the commit; None if no driver has said it.
+    were cloned, with ``files`` and ``bytes``; of a move, it is the cell in which the job was until ``epoch``. A dropped
+    job has the ``batch`` of its newest snapshot. ``reason`` is why a client asked for the act, as it said. Of expired
+    output, ``batch`` is the newest batch that is expired now, and ``previous_batch`` the newest that was before. A
+    rescale was committed as ``batch``, and has divided the state among ``partitions`` in place of
+    ``previous_partitions``. ``input_rows`` is how many rows a committed batch has read, as its driver said after the
+    commit; None if no driver has said it.
 
     An entry that was ``restored`` from a backup happened in the service that was saved, at the time ``at`` and under
     the epochs of that time. Only its revision and number are of this service, so it names no snapshots. The restore has

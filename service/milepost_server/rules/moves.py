@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from milepost.wire import Code
 from milepost_server.memory.view import View
+from milepost_server.model import history as kinds
 from milepost_server.model.history import ACTS, BATCHES, page_key
 from milepost_server.model.moves import ARRIVING, CLEARING, LEAVING, MOVED, Move, sealed
 from milepost_server.model.records import (
@@ -32,6 +33,7 @@ from milepost_server.model.requests.moves import (
     ImportRecords,
 )
 from milepost_server.model.trees import Tree, TreePath
+from milepost_server.rules import history
 from milepost_server.rules.decisions import Accepted, Answer, Decision, DecisionContext, Handlers, Refused
 from milepost_server.rules.trees.dropping import content_is_readable, emptied, is_held_by_another
 
@@ -175,7 +177,7 @@ def import_records(view: View, request: ImportRecords, context: DecisionContext)
     return Accepted(Answer(), changes)
 
 
-def finish_arrival(view: View, request: FinishArrival, _: DecisionContext) -> Decision:
+def finish_arrival(view: View, request: FinishArrival, context: DecisionContext) -> Decision:
     """Let the job be here. The seal proves that the old cell has its tombstone, which alone tells it."""
     store = view.store(request.store_name)
     if not isinstance(store, Store):
@@ -184,7 +186,8 @@ def finish_arrival(view: View, request: FinishArrival, _: DecisionContext) -> De
         return Accepted(Answer())
     if store.move is None or store.move.phase != ARRIVING or store.move.seal != sealed(request.seal):
         return _of_another_move(store)
-    return Accepted(Answer(), {store_key(store.name): store.moving(None)})
+    told = history.act(view, request, kinds.MOVED, context, source=store.move.cell, epoch=store.move.epoch)
+    return Accepted(Answer(), {store_key(store.name): store.moving(None), **told})
 
 
 def _is_damaged(view: View, store: str) -> Refused | None:

@@ -93,8 +93,9 @@ def test_a_job_is_stopped_moved_and_started_as_on_the_page(run: Run, all_cells: 
     assert "there is no cell 'c'; those of the list are a, b" in refused.stderr.decode()
     (shown,) = (each for each in lines(run, "jobs", "ls") if each["job"] == job)
     assert (shown["cell"], shown["state"]) == ("b", "resigned")
-    (moved,) = lines(run, "jobs", "history", job)[1:2]
-    assert "milepost jobs move" in str(moved["holder"])
+    moved, granted = lines(run, "jobs", "history", job)[1:3]
+    assert (moved["kind"], moved["source"], moved["epoch"]) == ("moved", "a", granted["epoch"])
+    assert "milepost jobs move" in str(granted["holder"])
     assert run("jobs", "move", job, "--to", "a").returncode == 0
 
 

@@ -141,6 +141,8 @@ function entryLine({ entry, leaderless }, now) {
       const among = entry.partitions === undefined ? "among another number of partitions" : `from ${entry.previous_partitions} to ${entry.partitions} partitions`;
       return ["savepoint", [make("strong", {}, "Rescaled"), ` ${among}${by}`], `Spark committed it as batch ${entry.batch}, without input.`];
     }
+    case "moved":
+      return ["other", [make("strong", {}, `Moved from the cell ${entry.source}`), by], `under epoch ${entry.epoch}`];
     case "history-restored":
       if (entry.entries === undefined) return ["other", ["The restore went on", by], null];
       return ["restored", [make("strong", {}, "History restored"), by], `The ${count(entry.entries, "entry", "entries")} before, from a backup of ${entry.source} made ${moment(Date.parse(entry.since), now)}.`];
