@@ -254,6 +254,29 @@ def checked_cells(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def parsed_cells(text: str) -> dict[str, tuple[str, ...]]:
+    """Return the cells in a list such as ``a=http://a-0:8080,http://a-1:8080;b=http://b-0:8080``, each with the
+    addresses of its replicas. A line end separates cells as ``;`` does, and ``#`` begins a comment. Raises ValueError.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for line in text.splitlines():
+        for part in line.partition("#")[0].split(";"):
+            if not part.strip():
+                continue
+            name, equals, addresses = (each.strip() for each in part.partition("="))
+            if not equals:
+                raise ValueError("a list of cells has NAME=ADDRESS,ADDRESS for each, with ; between them")
+            if name in found:
+                raise ValueError(f"a list of cells has each name once, and this one has {name!r} twice")
+            found[name] = tuple(each.strip() for each in addresses.split(",") if each.strip())
+    if not found:
+        raise ValueError("a list of cells names at least one")
+    for name in checked_cells(found):
+        if not found[name]:
+            raise ValueError(f"the cell {name!r} has no address")
+    return found
+
+
 def cells_digest(names: Collection[str]) -> str:
     """Return the digest of a list of cells, over their names in any order. The addresses of the cells do not count,
     since clients inside and outside of a network have different ones.

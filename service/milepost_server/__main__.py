@@ -24,6 +24,7 @@ from milepost_server.http.access.hosts import Hosts
 from milepost_server.http.access.log import AccessLog, LogLines
 from milepost_server.http.access.token_file import watched_tokens
 from milepost_server.http.access.tokens import Tokens
+from milepost_server.http.cells.addresses import addresses_in
 from milepost_server.http.connection.connections import Connections, room_for_connections
 from milepost_server.http.tls.certificates import Certificates, TlsFiles
 from milepost_server.journal import JournalSettings
@@ -163,6 +164,13 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         help="the names of all cells, the same at each; a name may be added, but none is removed",
     )
     flags.add_argument(
+        "--cell-addresses",
+        default=default("cell-addresses", ""),
+        metavar="LIST",
+        help="addresses of all cells, as clients have them, by which the console shows all: a list, or @FILE, which is"
+        " read again when it changes",
+    )
+    flags.add_argument(
         "--accept-loss",
         default=default("accept-loss", None),
         metavar="LOSS",
@@ -215,6 +223,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if serves_tls and not advertise.startswith("https://"):
             raise ValueError(f"with --tls-cert, --advertise takes an https URL, not {advertise!r}")
         losses = _losses(given.accept_loss or "")
+        addresses = addresses_in(given.cell_addresses, given.cell)
         settings = Settings(
             linger_seconds=given.linger,
             collect_after_seconds=given.collect_after,
@@ -251,8 +260,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 certificates,
                 accounts,
                 given.service_accounts or "",
+                addresses,
             )
-            run(app, replica, sockets, certificates, tokens, accounts)
+            watched = [each for each in (tokens, addresses.file) if each is not None]
+            run(app, replica, sockets, certificates, watched, accounts)
     except (ValueError, OSError, BackendError) as error:
         flags.exit(2, f"{flags.prog}: {error}\n")
 

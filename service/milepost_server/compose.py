@@ -23,6 +23,8 @@ from milepost_server.http.access.job_tokens import JobTokens
 from milepost_server.http.access.log import AccessLog
 from milepost_server.http.access.tokens import TokenSource
 from milepost_server.http.application import Application
+from milepost_server.http.cells.addresses import CellAddresses
+from milepost_server.http.cells.relay import CellRelay
 from milepost_server.http.connection.connections import Connections
 from milepost_server.http.job_metrics import JobMetrics
 from milepost_server.http.metrics import Metrics
@@ -30,6 +32,7 @@ from milepost_server.http.openapi import description
 from milepost_server.http.page import routes as page
 from milepost_server.http.requests import Context
 from milepost_server.http.routes import (
+    cells,
     credentials,
     events,
     files,
@@ -82,6 +85,7 @@ _ROUTERS = (
     wishes.router,
     credentials.router,
     health.router,
+    cells.router,
     description.router,
     page.router,
     webhdfs.router,
@@ -169,12 +173,13 @@ def application(
     certificates: Certificates | None = None,
     accounts: Accounts | None = None,
     audience: str = "",
+    addresses: CellAddresses | None = None,
 ) -> ASGIApp:
     """Make the HTTP application of a replica. Its answers are logged in ``access``, unless that is None.
 
     ``tokens`` are the known clients. ``certificates`` has the certificates that the replica presents to other replicas,
     and those that it trusts. ``accounts`` asks Kubernetes for the owner of a token for ``audience``; None if tokens of
-    Kubernetes are not accepted.
+    Kubernetes are not accepted. ``addresses`` are those of all cells; None if this replica asks no others.
     """
     leader_locator = LeaderLocator(replica.election, deployment.advertise, replica.clock)
     connections = connections or Connections()
@@ -209,6 +214,9 @@ def application(
             JobMetrics(operations.jobs),
             lambda: None if certificates is None else certificates.expires,
             settings.journal.cell,
+        ),
+        cells=CellRelay(
+            settings.journal.cell, addresses or CellAddresses({}), leader_locator, peer.exchanges, replica.clock
         ),
         clock=replica.clock,
         idle_seconds=replica.settings.idle_seconds,

@@ -16,7 +16,6 @@ from starlette.types import ASGIApp
 
 from milepost_backends.contract import Accounts
 from milepost_server.basics.watched_files import WatchedFiles
-from milepost_server.http.access.tokens import Tokens
 from milepost_server.http.connection.protocol import HttpProtocol
 from milepost_server.http.tls.certificates import Certificates
 from milepost_server.http.tls.protocol import encrypted
@@ -128,12 +127,12 @@ def run(
     replica: Replica,
     sockets: Sequence[socket.socket],
     certificates: Certificates | None = None,
-    tokens: WatchedFiles[Tokens] | None = None,
+    files: Sequence[WatchedFiles[Any]] = (),
     accounts: Accounts | None = None,
 ) -> None:
     """Serve on ``sockets`` until SIGTERM or SIGINT, over TLS if ``certificates`` contain a server certificate.
 
-    The files of ``certificates`` and ``tokens`` are read again when they change. Raises `Misconfigured`.
+    Those of ``certificates``, and ``files``, are read again when they change. Raises `Misconfigured`.
     """
     protocol = encrypted(certificates.for_clients) if certificates and certificates.serve else HttpProtocol
     config = uvicorn.Config(
@@ -153,7 +152,7 @@ def run(
         backlog=256,
     )
     watched: list[WatchedFiles[Any]] = [] if certificates is None else [certificates.watched]
-    server = HttpServer(config, replica, [*watched, *([] if tokens is None else [tokens])], accounts)
+    server = HttpServer(config, replica, [*watched, *files], accounts)
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(server.serve_replica(sockets))
     if server.failed or not server.started:

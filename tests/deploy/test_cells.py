@@ -24,7 +24,7 @@ NAMES = ["cell-0", "cell-1", "cell-2", "cell-3"]
 FOUR = {"cells": 4}
 NO_WAY_IN: Mapping[str, object] = {"ingress.enabled": False, "httpRoute.enabled": False}
 """Both lead to one leader."""
-OF_A_CELL = {"MILEPOST_CELL", "MILEPOST_CELLS"}
+OF_A_CELL = {"MILEPOST_CELL", "MILEPOST_CELLS", "MILEPOST_CELL_ADDRESSES"}
 
 
 def name_of(manifest: Manifest) -> tuple[str, str, str]:
@@ -38,6 +38,11 @@ def by_name(rendered: Rendered) -> dict[tuple[str, str, str], Manifest]:
     return found
 
 
+def _take_out(holder: Manifest, member: str, name: str) -> None:
+    kept = [each for each in holder.pop(member, []) if each["name"] != name]
+    holder.update({member: kept} if kept else {})
+
+
 def without_cell(manifest: Manifest) -> Manifest:
     """The same object without what says of which cell it is."""
     plain = copy.deepcopy(manifest)
@@ -48,6 +53,12 @@ def without_cell(manifest: Manifest) -> Manifest:
             template["metadata"]["labels"].pop("milepost/cell", None)
             for container in template["spec"]["containers"]:
                 container["env"] = [each for each in container.get("env", []) if each["name"] not in OF_A_CELL]
+                _take_out(container, "volumeMounts", "cells")
+            _take_out(template["spec"], "volumes", "cells")
+        case "NetworkPolicy":
+            for rule in (*plain["spec"]["ingress"], *plain["spec"].get("egress", [])):
+                for peers in (rule[way] for way in ("from", "to") if way in rule):
+                    peers[:] = [each for each in peers if "matchExpressions" not in each.get("podSelector", {})]
         case "PrometheusRule":
             for rule in plain["spec"]["groups"][0]["rules"]:
                 rule.get("labels", {}).pop("cell", None)
@@ -179,6 +190,33 @@ def test_clients_get_one_list_of_all_cells(helm: Helm) -> None:
         for name, addresses in cells.cells.items():
             service = rendered.cell(name).one("Service", suffix)["metadata"]["name"]
             assert addresses == (f"{scheme}://{service}.{NAMESPACE}:7070",)
+
+
+def test_replicas_read_that_list_and_are_let_through_to_the_other_cells(helm: Helm, values: Path) -> None:
+    """For their consoles."""
+    policies = {"networkPolicy.enabled": True, "networkPolicy.egress.enabled": True}
+    rendered = helm.render(values, {**NO_WAY_IN, **policies, "cells": 2, "cellList.namespaces": ["flights"]})
+    own = rendered.of("Deployment")[0]["metadata"]["namespace"]
+    lists = [each for each in rendered.of("ConfigMap") if each["metadata"]["namespace"] == own]
+    for name in NAMES[:2]:
+        cell = rendered.cell(name)
+        place = Path(cell.environment()["MILEPOST_CELL_ADDRESSES"].removeprefix("@"))
+        (container,) = (each for each in cell.pod["spec"]["containers"] if each["name"] == "milepost")
+        (mount,) = (each for each in container["volumeMounts"] if each["mountPath"] == str(place.parent))
+        assert "subPath" not in mount, "else it would not change"
+        (volume,) = (each for each in cell.pod["spec"]["volumes"] if each["name"] == mount["name"])
+        (listed,) = (each for each in lists if each["metadata"]["name"] == volume["configMap"]["name"])
+        assert place.name in listed["data"]
+        spec = cell.one("NetworkPolicy")["spec"]
+        for peers in (spec["ingress"][0]["from"], spec["egress"][1]["to"]):
+            selectors = [each["podSelector"] for each in peers if "podSelector" in each]
+            for other in NAMES[:2]:
+                labels = rendered.cell(other).pod["metadata"]["labels"]
+                assert any(
+                    selects(each["matchLabels"], labels)
+                    and all(wanted["key"] in labels for wanted in each.get("matchExpressions", []))
+                    for each in selectors
+                )
 
 
 def test_without_a_service_of_the_leader_they_ask_that_of_all_replicas(helm: Helm) -> None:

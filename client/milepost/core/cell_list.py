@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from milepost.wire import cells_digest, checked_cells
+from milepost.wire import cells_digest, checked_cells, parsed_cells
 
 _NAMED: Final = re.compile(r"\s*[^\s=:/,;]*\s*=")
-_COMMENT: Final = re.compile(r"#.*")
 
 
 @dataclass(frozen=True)
@@ -24,31 +23,13 @@ class CellList:
 
     def __post_init__(self) -> None:
         names = checked_cells(self.cells)
-        if not names:
-            raise ValueError("a list of cells names at least one")
-        for name in names:
-            if not self.cells[name]:
-                raise ValueError(f"the cell {name!r} has no address")
         object.__setattr__(self, "cells", {name: self.cells[name] for name in names})
         object.__setattr__(self, "digest", cells_digest(names))
 
     @classmethod
     def parse(cls, text: str) -> CellList:
-        """Read a list such as ``a=http://a-0:8080,http://a-1:8080;b=http://b-0:8080``. A line end separates cells as
-        ``;`` does, and ``#`` begins a comment. Raises ValueError.
-        """
-        found: dict[str, tuple[str, ...]] = {}
-        for line in text.splitlines():
-            for part in _COMMENT.sub("", line).split(";"):
-                if not part.strip():
-                    continue
-                name, equals, addresses = (each.strip() for each in part.partition("="))
-                if not equals:
-                    raise ValueError("a list of cells has NAME=ADDRESS,ADDRESS for each, with ; between them")
-                if name in found:
-                    raise ValueError(f"a list of cells has each name once, and this one has {name!r} twice")
-                found[name] = tuple(each.strip() for each in addresses.split(",") if each.strip())
-        return cls(found)
+        """Read a list of cells, as `milepost.wire.parsed_cells` does. Raises ValueError."""
+        return cls(parsed_cells(text))
 
     @property
     def names(self) -> Sequence[str]:

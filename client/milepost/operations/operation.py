@@ -90,7 +90,7 @@ class RestOperation:
 
 EVERYWHERE: Final = frozenset({Code.UNAUTHENTICATED, Code.FORBIDDEN, Code.INTERNAL})
 """The problem codes that every operation may answer."""
-_BY_ANY_REPLICA = ("/v1/status", "/v1/whoami")
+_BY_ANY_REPLICA = ("/v1/status", "/v1/whoami", "/v1/cells/{cell}/{path}")
 STORE = "/v1/stores/{store}"
 JOBS = "/v1/jobs"
 JOB = f"{JOBS}/{{store}}"

@@ -23,6 +23,24 @@ STEP_DOWN = operation(
     summary="Let another replica lead",
     answer="SteppedDown",
 )
+READ_CELL = operation(
+    "readCell",
+    "GET",
+    "/v1/cells/{cell}/{path}",
+    Right.TOKEN,
+    {
+        Code.NOT_EXIST,
+        Code.NO_ROUTE,
+        Code.NO_LEADER,
+        Code.NOT_ACCEPTABLE,
+        Code.INVALID_REQUEST,
+        Code.CORRUPT,
+        Code.ELSEWHERE,
+        Code.TOO_MANY_REQUESTS,
+    },
+    summary="What the leader of a cell knows",
+    described=False,
+)
 LIVEZ = operation("livez", "GET", "/livez", Right.NOTHING, summary="Is the process alive")
 READYZ = operation("readyz", "GET", "/readyz", Right.NOTHING, summary="Can this replica serve or redirect")
 IS_LEADER = operation("isLeader", "GET", "/leader", Right.NOTHING, summary="Does this replica lead")

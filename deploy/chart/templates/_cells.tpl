@@ -67,3 +67,14 @@
 cell-{{ $number }}={{ include "milepost.clientUrl" (merge (dict "Cell" $number) (pick $ "Values" "Release" "Chart")) }}
 {{ end -}}
 {{- end -}}
+
+{{/* The replicas of the cells in this namespace. It does not name each, so that one cell more changes no other. */}}
+{{- define "milepost.otherCells" -}}
+- podSelector:
+    matchLabels:
+      app.kubernetes.io/name: {{ include "milepost.name" . }}
+      app.kubernetes.io/component: server
+    matchExpressions:
+      - key: milepost/cell
+        operator: Exists
+{{- end -}}

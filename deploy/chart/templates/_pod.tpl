@@ -74,6 +74,8 @@
   value: {{ . }}
 - name: MILEPOST_CELLS
   value: {{ include "milepost.cellNames" $ }}
+- name: MILEPOST_CELL_ADDRESSES
+  value: "@/etc/milepost/cells/cells"
 {{- end }}
 {{- if .Values.auth.insecure }}
 - name: MILEPOST_INSECURE
@@ -174,6 +176,11 @@ httpGet:
 {{- end -}}
 
 {{- define "milepost.mounts" -}}
+{{- if .Values.cells }}
+- name: cells
+  mountPath: /etc/milepost/cells
+  readOnly: true
+{{- end }}
 {{- if include "milepost.tlsSecret" . }}
 - name: tls
   mountPath: /etc/milepost/tls
@@ -214,6 +221,11 @@ httpGet:
 {{- end -}}
 
 {{- define "milepost.volumes" -}}
+{{- if .Values.cells }}
+- name: cells
+  configMap:
+    name: {{ include "milepost.releaseName" . }}-cells
+{{- end }}
 {{- with include "milepost.tlsSecret" . }}
 - name: tls
   secret:

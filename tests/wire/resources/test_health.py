@@ -46,6 +46,8 @@ def test_status(http: httpx.Client, server: ServerProcess) -> None:
         "pointers": server.pointers,
         "blobs": server.blobs,
         "epochs_above": 0,
+        "cell": None,
+        "cells": None,
     }
     assert re.match(r"\d+\.\d+", status["version"])
     assert http.get("/v1/status").json()["leading_for"] > status["leading_for"] > 0

@@ -74,6 +74,8 @@ class Gate:
         # WebHDFS is not redirected to the leader, since Hadoop's client finds the leader itself
         if segments[1] != "v1" or context.journal.lease_holds() or segments in _ANSWERED_ANYWHERE:
             return None
+        if endpoint is not None and not endpoint.operation.by_leader:
+            return None
         return await self._redirect(request)
 
     async def _authenticate(self, request: HttpRequest) -> None:

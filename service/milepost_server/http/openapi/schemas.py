@@ -379,6 +379,8 @@ SCHEMAS: Final[dict[str, Schema]] = {
         pointers=_TEXT,
         blobs=_TEXT,
         epochs_above=_COUNT,
+        cell=_nullable(_TEXT),
+        cells=_nullable(_TEXTS),
     ),
     "Principal": _object(name=_nullable(_TEXT), reader=_TEXTS, writer=_TEXTS, admin=_FLAG),
     "SteppedDown": _object(replica=_TEXT, term=_COUNT),

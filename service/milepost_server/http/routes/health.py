@@ -111,6 +111,8 @@ async def metrics(request: HttpRequest) -> Response:
                 "pointers": "embedded:./milepost-data",
                 "blobs": "file:./milepost-data/blobs",
                 "epochs_above": 0,
+                "cell": "a",
+                "cells": ["a", "b"],
             },
         )
     },
@@ -120,7 +122,9 @@ async def status(request: HttpRequest) -> Response:
 
     `lease_remaining` is null for a lease that lasts as long as the process, and on followers. `replicas` are the leader
     and those that recently sent it a heartbeat; followers, for which it is null, do not know of each other.
-    `epochs_above` is the number with which this replica was started: it grants only epochs above it.
+    `epochs_above` is the number with which this replica was started: it grants only epochs above it. `cell` is the
+    name of the cell that the replica belongs to, null if the deployment is none, and `cells` names those that it can
+    ask for the console, null if its settings have no addresses of cells.
     """
     context, journal = request.context, request.context.journal
     leads = journal.lease_holds()
@@ -139,6 +143,8 @@ async def status(request: HttpRequest) -> Response:
             "pointers": context.pointers,
             "blobs": context.blobs,
             "epochs_above": journal.epoch_floor,
+            "cell": context.cells.own or None,
+            "cells": context.cells.names or None,
         },
         200,
         {Header.TERM: str(journal.term)},

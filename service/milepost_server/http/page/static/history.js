@@ -35,7 +35,7 @@ export function historyOf(shown, route, now) {
     timeline(entries, from, now, now),
     legend(),
     make("ol", { class: "episodes", "aria-label": "What happened, the newest first" }, listed.map((episode) => line(episode, now))),
-    listed.length < episodes.length ? make("p", {}, link(hashOfJob(route.store, { range: route.range, show: "all" }), `Show all ${episodes.length}`)) : null,
+    listed.length < episodes.length ? make("p", {}, link(hashOfJob(route.store, { range: route.range, show: "all", cell: route.cell }), `Show all ${episodes.length}`)) : null,
     shown.next === null ? null : make("p", { class: "quiet" }, `These are the last ${entries.length} entries. Older ones: `, make("code", {}, `milepost jobs history ${route.store}`)),
   ];
 }
@@ -53,7 +53,7 @@ function ranges(route, range) {
   return make(
     "nav",
     { class: "chips", "aria-label": "Range of time" },
-    Object.keys(RANGES).map((key) => link(hashOfJob(route.store, { range: key, show: route.show }), key, { class: "chip", "aria-current": key === range ? "true" : null, "data-key": key })),
+    Object.keys(RANGES).map((key) => link(hashOfJob(route.store, { range: key, show: route.show, cell: route.cell }), key, { class: "chip", "aria-current": key === range ? "true" : null, "data-key": key })),
   );
 }
 

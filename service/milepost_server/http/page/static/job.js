@@ -1,7 +1,8 @@
 // One job: who leads it, why its standbys wait, how its batches come, where a restore leads, and what became of it.
 
 import { mayWrite, principal } from "./access.js";
-import { card, link, linkOut, make, notice } from "./dom.js";
+import { baseOf, isRelayed } from "./cells.js";
+import { card, link, linkOut, linkToReplica, make, notice } from "./dom.js";
 import { age, count, lasting, spacing, span } from "./format.js";
 import { queriesOf } from "./batches.js";
 import { intervals, rowsOf } from "./charts.js";
@@ -17,13 +18,16 @@ const ENTRIES = 300;
 export const title = (route) => route.store;
 
 export async function load(route, status, signal) {
-  const base = `v1/jobs/${encodeURIComponent(route.store)}`;
-  const [job, history, who] = await Promise.all([
+  const relayed = isRelayed(status, route.cell);
+  const cell = baseOf(status, route.cell);
+  const base = `${cell}jobs/${encodeURIComponent(route.store)}`;
+  const [job, history, who, there] = await Promise.all([
     json(base, signal),
     json(`${base}/history?limit=${ENTRIES}`, signal).catch(refusal),
-    principal(signal),
+    relayed ? null : principal(signal),
+    relayed ? json(`${cell}status`, signal) : null,
   ]);
-  return { job: withBatches(job), history, mayAct: mayWrite(who, route.store) };
+  return { job: withBatches(job), history, mayAct: !relayed && mayWrite(who, route.store), there };
 }
 
 function refusal(error) {
@@ -47,11 +51,12 @@ export function beside({ job, mayAct }) {
   ];
 }
 
-export function render({ job, history, mayAct }, status, route) {
+export function render({ job, history, mayAct, there }, status, route) {
   const now = serverTime();
   const entries = history.entries ?? [];
-  const damage = job.damaged ? [notice(`${count(job.damaged, "record", "records")} of this job cannot be read: `, link(hashOfStore(job.job), "which"))] : [];
+  const damage = job.damaged ? [notice(`${count(job.damaged, "record", "records")} of this job cannot be read: `, there ? "milepost fsck says which" : link(hashOfStore(job.job), "which"))] : [];
   return [
+    there ? elsewhere(there) : null,
     make("p", { class: "lead", "data-key": "lead" }, sentence(job, now)),
     ...damage,
     job.wish ? make("p", { class: "notice quiet-job", "data-key": "wish" }, wishSentence(job, now)) : null,
@@ -65,8 +70,15 @@ export function render({ job, history, mayAct }, status, route) {
       card("history", "What became of it", null, ...(history.error ? [notice(history.error.message)] : told(history)), ...(history.error ? [] : historyOf(history, route, now))),
       card("restore", "Where a restore leads", null, ...restorePoints(job, entries, mayAct, now)),
     ),
-    make("p", { class: "pages", "data-key": "store" }, link(hashOfStore(job.job), "The store behind it"), make("span", { class: "quiet" }, count(job.handles, "handle", "handles"))),
+    make("p", { class: "pages", "data-key": "store" }, there ? null : link(hashOfStore(job.job), "The store behind it"), make("span", { class: "quiet" }, count(job.handles, "handle", "handles"))),
   ].filter((part) => part !== null);
+}
+
+/** Where a job of another cell is. This page only shows it: what can be done with it is offered by the one of its leader. */
+function elsewhere({ cell, leader }) {
+  const said = notice(cell ? `This job is in the cell ${cell}, and is shown through this replica. ` : "", "Act on it on the page of its leader: ", leader ? linkToReplica(leader) : "nobody leads there at the moment", ".");
+  said.dataset.key = "elsewhere";
+  return said;
 }
 
 function told({ corrupt }) {

@@ -1,5 +1,6 @@
 // All jobs in one list: the state of each, how far it is, who leads it and who waits. The address keeps the filters.
 
+import { away, baseOf, cellsOf, ofEach } from "./cells.js";
 import { link, make } from "./dom.js";
 import { age, count, lasting, spacing } from "./format.js";
 import { STATES, batchesAnHour, pill, stateOf, usualInterval, wordOf } from "./job_state.js";
@@ -13,29 +14,51 @@ const SORTS = { attention: "what wants attention", name: "name", age: "oldest ba
 
 export const title = () => "Jobs";
 
-/** Load the first jobs by name, or, where something is searched for, many more. */
+/** Load the first jobs by name of each cell or, where something is searched for, many more. */
 export async function load(route, status, signal) {
   const most = route.q || route.state ? MOST : LIMIT;
+  if (cellsOf(status).length === 0) return { ...(await first(baseOf(status), route.after, most, signal)), answers: [] };
+  const answers = await ofEach(status, signal, (base) => first(base, route.after, most, signal));
+  return { ...together(answers), answers };
+}
+
+async function first(base, begin, most, signal) {
   const jobs = [];
-  let next = route.after;
+  let next = begin;
   do {
     const after = next === null ? "" : `&token=${encodeURIComponent(next)}`;
-    const page = await json(`v1/jobs?limit=${LIMIT}${after}`, signal);
+    const page = await json(`${base}jobs?limit=${LIMIT}${after}`, signal);
     jobs.push(...page.jobs);
     next = page.next;
   } while (next !== null && jobs.length < most);
   return { jobs, next };
 }
 
-export function render({ jobs, next }, status, route) {
+/**
+ * The jobs of all cells, up to the name where the first of those cells that have more was cut off: there, the next page
+ * begins in each cell.
+ */
+function together(answers) {
+  const cut = answers
+    .filter(({ found }) => found?.next && found.jobs.length > 0)
+    .map(({ found }) => ({ last: found.jobs.at(-1).job, next: found.next }))
+    .reduce((best, each) => (best === null || each.last < best.last ? each : best), null);
+  const jobs = answers.flatMap(({ cell, found }) => (found?.jobs ?? []).map((job) => ({ ...job, cell })));
+  return { jobs: cut === null ? jobs : jobs.filter(({ job }) => job <= cut.last), next: cut?.next ?? null };
+}
+
+export function render({ jobs, next, answers }, status, route) {
   const now = serverTime();
   const all = jobs.map((job) => ({ ...job, key: stateOf(job, now) }));
-  if (all.length === 0 && !route.after) return [nothingYet()];
+  const missing = away(answers, "its jobs");
+  if (all.length === 0 && !route.after) return [...missing, nothingYet()];
   const named = all.filter((job) => matches(job, route.q));
-  const shown = sorted(named.filter((job) => !route.state || job.key === route.state), route.sort, now);
+  const inCell = named.filter(({ cell }) => !route.cell || cell === route.cell);
+  const shown = sorted(inCell.filter((job) => !route.state || job.key === route.state), route.sort, now);
   return [
-    tools(route, named),
-    shown.length > 0 ? list(shown, now) : make("p", { class: "empty", "data-key": "none" }, "No job matches. ", link("#/", "Show all")),
+    ...missing,
+    tools(route, inCell, cellChips(route, named, answers)),
+    shown.length > 0 ? list(shown, now, status, answers.length > 0) : make("p", { class: "empty", "data-key": "none" }, "No job matches. ", link("#/", "Show all")),
     footer(shown.length, all.length, next, route),
   ];
 }
@@ -49,14 +72,33 @@ function sorted(jobs, sort, now) {
   const order = Object.keys(STATES);
   const rank = (job) => (job.damaged ? -1 : order.includes(job.key) ? order.indexOf(job.key) : order.length);
   const silence = (job) => (job.batch?.taken ? now - Date.parse(job.batch.taken) : -1);
-  const byName = (one, other) => (one.job < other.job ? -1 : 1);
+  const byName = (one, other) => (one.job === other.job ? (one.cell < other.cell ? -1 : 1) : one.job < other.job ? -1 : 1);
   if (sort === "name") return jobs.sort(byName);
   if (sort === "age") return jobs.sort((one, other) => silence(other) - silence(one) || byName(one, other));
   return jobs.sort((one, other) => rank(one) - rank(other) || byName(one, other));
 }
 
+/** The cells with the number of jobs in each, which filter the list; nothing without cells. */
+function cellChips(route, jobs, answers) {
+  if (answers.length === 0) return null;
+  const chip = (cell, text, number) =>
+    make(
+      "a",
+      { class: "chip", href: kept(route, { cell }), "aria-current": (route.cell || null) === cell ? "true" : null, "data-key": cell ?? "all" },
+      text,
+      " ",
+      make("strong", {}, number),
+    );
+  return make(
+    "nav",
+    { class: "chips", "aria-label": "Cells", "data-key": "cells" },
+    chip(null, "All cells", jobs.length.toLocaleString("en")),
+    answers.map(({ cell, error }) => chip(cell, cell, error ? "away" : jobs.filter((job) => job.cell === cell).length.toLocaleString("en"))),
+  );
+}
+
 /** The search, the order, and the states with the number of jobs in each, which filter the list. */
-function tools(route, jobs) {
+function tools(route, jobs, cells) {
   const numbers = new Map();
   for (const { key } of jobs) numbers.set(key, (numbers.get(key) ?? 0) + 1);
   const keys = [...new Set([...Object.keys(STATES), ...numbers.keys()])].filter((key) => numbers.has(key) || route.state === key);
@@ -65,7 +107,7 @@ function tools(route, jobs) {
       "a",
       {
         class: `chip ${key === null ? "" : `state-${key in STATES ? key : "other"}`}`,
-        href: hashOf("", { q: route.q, sort: route.sort, state: key }),
+        href: kept(route, { state: key }),
         "aria-current": (route.state ?? null) === key ? "true" : null,
         "data-key": key ?? "all",
       },
@@ -92,36 +134,39 @@ function tools(route, jobs) {
     "div",
     { class: "filters", "data-key": "filters" },
     make("form", { role: "search", "data-does": "open-job" }, search, order),
+    cells,
     make("nav", { class: "chips", "aria-label": "States" }, chip(null, "All", jobs.length), keys.map((key) => chip(key, wordOf(key), numbers.get(key) ?? 0))),
   );
 }
 
 const COLUMNS = ["Job", "State", "Last batch", "Batches an hour", "Led by", "Standbys"];
 
-function list(jobs, now) {
+function list(jobs, now, status, ofCells) {
+  const columns = ofCells ? [...COLUMNS, "Cell"] : COLUMNS;
   return make(
     "table",
-    { class: "jobs", role: "table", "aria-label": "Jobs", "data-key": "jobs" },
-    make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, COLUMNS.map((text) => make("th", { scope: "col", role: "columnheader" }, text)))),
-    make("tbody", { role: "rowgroup" }, jobs.map((job) => row(job, now))),
+    { class: ofCells ? "jobs of-cells" : "jobs", role: "table", "aria-label": "Jobs", "data-key": "jobs" },
+    make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, columns.map((text) => make("th", { scope: "col", role: "columnheader" }, text)))),
+    make("tbody", { role: "rowgroup" }, jobs.map((job) => row(job, now, status))),
   );
 }
 
-function row(job, now) {
+function row(job, now, status) {
   const cell = (name, ...children) => make("td", { role: "cell", class: `job-${name}` }, ...children);
   const label = (text) => make("span", { class: "label", "aria-hidden": "true" }, text);
   const rate = batchesAnHour(job);
-  const name = make("th", { scope: "row", role: "rowheader", class: "job-name" }, link(hashOfJob(job.job), job.job, { class: "job-link" }));
+  const name = make("th", { scope: "row", role: "rowheader", class: "job-name" }, link(hashOfJob(job.job, { cell: job.cell === status.cell ? null : job.cell }), job.job, { class: "job-link" }));
   const damage = job.damaged ? make("span", { class: "pill state-damaged" }, `${job.damaged} damaged`) : null;
   return make(
     "tr",
-    { role: "row", "data-key": job.job, class: `job state-${job.key in STATES ? job.key : "other"}` },
+    { role: "row", "data-key": job.cell ? `${job.cell}/${job.job}` : job.job, class: `job state-${job.key in STATES ? job.key : "other"}` },
     name,
     cell("state", pill(job.key), damage),
     cell("batch", ...lastBatch(job, now)),
     cell("rate", rate === null ? make("span", { class: "quiet" }, "–") : make("span", { title: `one every ${spacing(usualInterval(job))}` }, rounded(rate)), label(" an hour")),
     cell("holder", ...leadership(job, now)),
     cell("standbys", job.standbyCount === null || job.standbyCount === undefined ? "–" : String(job.standbyCount), label(job.standbyCount === 1 ? " standby" : " standbys")),
+    job.cell ? cell("cell", label("cell "), job.cell) : null,
   );
 }
 
@@ -144,9 +189,9 @@ function rounded(rate) {
 
 function footer(shown, loaded, next, route) {
   const said = shown === loaded ? count(shown, "job", "jobs") : `${shown} of ${count(loaded, "job", "jobs")}`;
-  const more = next === null ? null : link(hashOf("", { q: route.q, state: route.state, sort: route.sort, after: next }), "Next jobs by name");
-  const first = route.after ? link(hashOf("", { q: route.q, state: route.state, sort: route.sort }), "First jobs") : null;
-  return make("p", { class: "pages", "data-key": "footer" }, make("span", { class: "quiet" }, said), first, more);
+  const more = next === null ? null : link(kept(route, { after: next }), "Next jobs by name");
+  const begin = route.after ? link(kept(route), "First jobs") : null;
+  return make("p", { class: "pages", "data-key": "footer" }, make("span", { class: "quiet" }, said), begin, more);
 }
 
 function nothingYet() {
@@ -158,10 +203,15 @@ function nothingYet() {
   );
 }
 
+/** The address of the list with the filters of a route, but for what is changed. */
+function kept({ q, state, sort, cell }, changed = {}) {
+  return hashOf("", { q, state, sort, cell, ...changed });
+}
+
 /** Keep the search and the order in the address, without a step in the browser's history for each letter. */
 export function filter(route, changed) {
-  const { q, state, sort } = { ...route, ...changed };
-  return hashOf("", { q, state, sort: sort === "attention" ? null : sort });
+  const { sort, ...others } = { ...route, ...changed };
+  return kept({ ...others, sort: sort === "attention" ? null : sort });
 }
 
 /** Move the keyboard's focus to the next or the previous job; where none has it, to the first. */

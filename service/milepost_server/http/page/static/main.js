@@ -1,6 +1,7 @@
 // Show the view that the address names, keep it fresh, and say so when it is not.
 
 import { actNamed, subjectOf } from "./acts.js";
+import { cellsOf, isRelayed } from "./cells.js";
 import { openDialog } from "./dialog.js";
 import { link, linkToReplica, make, morphChildren, notice } from "./dom.js";
 import { Follower } from "./follow.js";
@@ -17,6 +18,7 @@ import * as stores from "./stores.js";
 import { startTheme } from "./theme.js";
 
 const VIEWS = { jobs, job, stores, store, sessions, replicas };
+const OF_CELLS = ["jobs", "job"]; // what a replica that does not lead asks of the leaders of all cells
 const ABOVE = { job: ["jobs", "Jobs", "#/"], store: ["stores", "Stores", "#/stores"] };
 
 const main = document.getElementById("view");
@@ -31,7 +33,8 @@ let lastStatus = null;
 async function load(signal) {
   const status = (lastStatus = await json("v1/status", signal));
   const view = VIEWS[route.view];
-  if (status.role !== "leader" && route.view !== "replicas") return { status, view, body: null };
+  const asks = route.view === "replicas" || (OF_CELLS.includes(route.view) && cellsOf(status).length > 0);
+  if (status.role !== "leader" && !asks) return { status, view, body: null };
   try {
     return { status, view, body: await view.load(route, status, signal) };
   } catch (error) {
@@ -55,7 +58,8 @@ function show() {
   }
   const shown = error instanceof Refused ? refusedAltogether(error) : [...others(error), ...content(data)];
   morphChildren(main, [heading(view, data, error), ...shown]);
-  const live = route.view === "job" && data?.body && !(error instanceof Refused) && !document.hidden;
+  const own = data !== null && !isRelayed(data.status, route.cell); // the events of others are not sent on
+  const live = route.view === "job" && own && data.body && !(error instanceof Refused) && !document.hidden;
   follower.follow(live ? route.store : null);
   poller.slow = follower.open;
   tick();

@@ -2,6 +2,7 @@
 
 import { principal } from "./access.js";
 import { actsOn, button } from "./acts.js";
+import { leaders, leadersOf } from "./cells.js";
 import { facts, linkToReplica, make, notice, table } from "./dom.js";
 import { clock, span } from "./format.js";
 import { serverTime, text } from "./service.js";
@@ -17,7 +18,8 @@ export async function load(route, status, signal) {
     const told = await text("readyz?verbose", signal);
     parts = { at: Date.now(), lines: told.trim().split("\n") };
   }
-  return { lines: parts.lines, probed: parts.at, mayAct: (await principal(signal)).admin };
+  const [who, cells] = await Promise.all([principal(signal), leaders(status, signal)]);
+  return { lines: parts.lines, probed: parts.at, mayAct: who.admin, cells };
 }
 
 export function beside({ mayAct }, status) {
@@ -25,11 +27,12 @@ export function beside({ mayAct }, status) {
   return [make("div", { class: "acts", "data-key": "acts" }, acts.map((act) => button(act, status)))];
 }
 
-export function render({ lines, probed }, status) {
+export function render({ lines, probed, cells }, status) {
   const led = status.leading_for ?? null;
   return [
     facts("This replica", [
       ["Replica", status.replica],
+      ...(status.cell ? [["Cell", status.cell]] : []),
       ["Role", status.role],
       ["Leader", status.leader === null ? "nobody, as far as this replica knows" : leader(status)],
       ["Term", status.term],
@@ -41,6 +44,7 @@ export function render({ lines, probed }, status) {
     ]),
     make("h2", {}, "Replicas"),
     ...replicas(status),
+    ...leadersOf(cells),
     make("h2", {}, "Parts of this replica"),
     table(
       `As probed at ${clock(probed)}; every ${PARTS_EVERY / 1000} seconds`,

@@ -1,6 +1,6 @@
 // What the address says: which view is shown, of what, and how it is filtered.
 
-const PARAMETERS = ["after", "q", "state", "sort", "range", "show"];
+const PARAMETERS = ["after", "q", "state", "sort", "range", "show", "cell"];
 
 /** Return the route that a hash names: `view`, the name of its `store` or job, and its parameters. */
 export function routeOf(hash) {
@@ -30,7 +30,8 @@ export function hashOfStore(store, parameters = {}) {
 
 /** Whether two routes show the same thing, filtered otherwise at most. */
 export function isSameView(one, other) {
-  return one.view === other.view && one.store === other.store && one.after === other.after;
+  const ofOneJob = one.view === "job" || other.view === "job";
+  return one.view === other.view && one.store === other.store && one.after === other.after && !(ofOneJob && one.cell !== other.cell);
 }
 
 function decoded(part) {

@@ -57,11 +57,14 @@ class _Connection(asyncio.Protocol):
         self._answer = Answer()
         self._parser = httptools.HttpResponseParser(self)
         self._received = 0
+        self._most = 0
         self._ended: asyncio.Future[Answer] | None = None
 
-    async def exchange(self, message: bytes) -> Answer:
-        """Send a message and return the answer. Raises OSError, EOFError and the parser's errors."""
-        self.usable = False
+    async def exchange(self, message: bytes, most: int) -> Answer:
+        """Send a message and return the answer, which has ``most`` bytes at most. Raises OSError, EOFError and the
+        parser's errors.
+        """
+        self.usable, self._most = False, most
         if self._transport is None or self._transport.is_closing():
             raise EOFError("the connection has ended")
         self._answer, self._parser, self._received = Answer(), httptools.HttpResponseParser(self), 0
@@ -92,8 +95,8 @@ class _Connection(asyncio.Protocol):
             return
         self._received += len(data)
         try:
-            if self._received > _MOST_ANSWER_BYTES:
-                raise EOFError("the answer is longer than any answer of a replica")
+            if self._received > self._most:
+                raise EOFError(f"the answer has more than {self._most} bytes")
             self._parser.feed_data(data)
         except (httptools.HttpParserError, EOFError) as error:
             self._fail(error)
@@ -164,16 +167,30 @@ class Exchanges:
         does not send the message again.
         """
         target = urlsplit(url)
+        return await self._sent(target, post_message(target, body, headers), seconds, _MOST_ANSWER_BYTES)
+
+    async def get(self, url: str, headers: Mapping[str, str], seconds: float, most: int) -> Answer:
+        """Read what is at an address, and return the answer, which has ``most`` bytes at most. Raises `NotReached`, and
+        `NoAnswer` if no such answer comes within ``seconds``. No redirect is followed.
+        """
+        target = urlsplit(url)
+        asked = f"{target.path}?{target.query}" if target.query else target.path
+        lines = [f"GET {asked or '/'} HTTP/1.1", f"Host: {target.netloc}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        message = "\r\n".join([*lines, "", ""]).encode("latin-1")
+        return await self._sent(target._replace(query=""), message, seconds, most)
+
+    async def _sent(self, target: SplitResult, message: bytes, seconds: float, most: int) -> Answer:
         end = self._clock() + seconds
         self._close_old()
         place = self._places.setdefault((target.scheme, target.netloc), _Place(asyncio.Semaphore(_MOST)))
         place.users += 1
         try:
-            return await self._in_turn(place, target, post_message(target, body, headers), end)
+            return await self._in_turn(place, target, message, end, most)
         finally:
             place.users -= 1
 
-    async def _in_turn(self, place: _Place, target: SplitResult, message: bytes, end: float) -> Answer:
+    async def _in_turn(self, place: _Place, target: SplitResult, message: bytes, end: float, most: int) -> Answer:
         try:
             async with asyncio.timeout(min(end - self._clock(), _CONNECT_SECONDS)):
                 await place.room.acquire()
@@ -181,7 +198,7 @@ class Exchanges:
             raise NotReached(f"{target.geturl()}: {_MOST} messages are under way already") from error
         try:
             connection = await self._usable(place, target, end)
-            return await self._exchanged(connection, place, target, message, end)
+            return await self._exchanged(connection, place, target, message, end, most)
         finally:
             place.room.release()
 
@@ -197,11 +214,11 @@ class Exchanges:
         return await self._connected(target, end - self._clock())
 
     async def _exchanged(
-        self, connection: _Connection, place: _Place, target: SplitResult, message: bytes, end: float
+        self, connection: _Connection, place: _Place, target: SplitResult, message: bytes, end: float, most: int
     ) -> Answer:
         try:
             async with asyncio.timeout(max(0.0, end - self._clock())):
-                return await connection.exchange(message)
+                return await connection.exchange(message, most)
         except (OSError, EOFError, httptools.HttpParserError) as error:  # OSError includes TimeoutError
             raise NoAnswer(f"{target.geturl()}: {error!r}") from error
         finally:

@@ -111,7 +111,7 @@ class Peer:
 
     def __init__(self, key: SharedKey, clock: Callable[[], float], tls: Callable[[], ssl.SSLContext]) -> None:
         self._key = key
-        self._exchanges = Exchanges(clock, tls)
+        self.exchanges = Exchanges(clock, tls)
 
     async def heartbeat(self, leader: str, message: Heartbeat, seconds: float) -> None:
         """Tell the leader, at the address ``leader``, that this replica is a data node, or leaves. Wait ``seconds`` at
@@ -134,7 +134,7 @@ class Peer:
 
     async def _send(self, url: str, message: Heartbeat | Publish, seconds: float) -> bytes:
         body, headers = signed(message, await self._key.get())
-        answer = await self._exchanges.post(url, body, headers, seconds)
+        answer = await self.exchanges.post(url, body, headers, seconds)
         if Header.TERM.lower() not in answer.headers:
             raise NoAnswer(f"{url} is answered by something else than a replica, with status {answer.status}")
         if answer.status != 200:
@@ -147,7 +147,7 @@ class Peer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._exchanges.close()
+        self.exchanges.close()
 
 
 class _Document(msgspec.Struct):

@@ -1,0 +1,1 @@
+"""What a replica knows of the other cells, and how it asks them."""
