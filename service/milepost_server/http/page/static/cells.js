@@ -37,6 +37,19 @@ export function ofEach(status, signal, ask) {
   );
 }
 
+/**
+ * A page of what all cells have, `list(found)` of each, up to the name where the first of those cells that have more was
+ * cut off: there, the next page begins in each cell. The token of a page is that of its last name, whichever cell made it.
+ */
+export function together(answers, list, name) {
+  const cut = answers
+    .filter(({ found }) => found?.next && list(found).length > 0)
+    .map(({ found }) => ({ last: name(list(found).at(-1)), next: found.next }))
+    .reduce((best, each) => (best === null || each.last < best.last ? each : best), null);
+  const rows = answers.flatMap(({ cell, found }) => (found ? list(found) : []).map((row) => ({ ...row, cell })));
+  return { rows: cut === null ? rows : rows.filter((row) => name(row) <= cut.last), next: cut?.next ?? null };
+}
+
 /** One sentence for each cell that did not answer. */
 export function away(answers, what) {
   return answers
@@ -66,7 +79,7 @@ export function leadersOf(answers) {
         ["Leader", ({ found }) => (found?.leader ? linkOut(found.leader, found.leader) : "–")],
         ["Term", ({ found }) => found?.term ?? "–", true],
         ["Version", ({ found }) => found?.version ?? "–"],
-        ["What was said", ({ error }) => error?.message ?? ""],
+        ["What was said", ({ error }) => error?.message ?? "–"],
       ],
       answers,
       ({ cell }) => cell,

@@ -1,7 +1,7 @@
 // One job: who leads it, why its standbys wait, how its batches come, where a restore leads, and what became of it.
 
 import { mayWrite, principal } from "./access.js";
-import { baseOf, isRelayed } from "./cells.js";
+import { baseOf, cellsOf, isRelayed } from "./cells.js";
 import { card, link, linkOut, linkToReplica, make, notice } from "./dom.js";
 import { age, count, lasting, spacing, span } from "./format.js";
 import { queriesOf } from "./batches.js";
@@ -9,7 +9,7 @@ import { intervals, rowsOf } from "./charts.js";
 import { actsOn, button } from "./acts.js";
 import { historyOf } from "./history.js";
 import { batchesAnHour, pill, quietSentence, stateOf } from "./job_state.js";
-import { hashOfStore } from "./router.js";
+import { hashOfJob, hashOfStore } from "./router.js";
 import { Refused, json, serverTime } from "./service.js";
 import { restorePoints } from "./restore_points.js";
 
@@ -28,6 +28,12 @@ export async function load(route, status, signal) {
     relayed ? json(`${cell}status`, signal) : null,
   ]);
   return { job: withBatches(job), history, mayAct: !relayed && mayWrite(who, route.store), there };
+}
+
+/** Where a job that was moved is shown. */
+export function instead({ cell }, status, route) {
+  if (!cellsOf(status).includes(cell)) return [];
+  return [make("p", { "data-key": "instead" }, link(hashOfJob(route.store, { cell }), `${route.store} in the cell ${cell}`))];
 }
 
 function refusal(error) {

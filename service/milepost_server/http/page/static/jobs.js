@@ -1,6 +1,6 @@
 // All jobs in one list: the state of each, how far it is, who leads it and who waits. The address keeps the filters.
 
-import { away, baseOf, cellsOf, ofEach } from "./cells.js";
+import { away, baseOf, cellsOf, ofEach, together } from "./cells.js";
 import { link, make } from "./dom.js";
 import { age, count, lasting, spacing } from "./format.js";
 import { STATES, batchesAnHour, pill, stateOf, usualInterval, wordOf } from "./job_state.js";
@@ -19,7 +19,8 @@ export async function load(route, status, signal) {
   const most = route.q || route.state ? MOST : LIMIT;
   if (cellsOf(status).length === 0) return { ...(await first(baseOf(status), route.after, most, signal)), answers: [] };
   const answers = await ofEach(status, signal, (base) => first(base, route.after, most, signal));
-  return { ...together(answers), answers };
+  const { rows, next } = together(answers, ({ jobs }) => jobs, ({ job }) => job);
+  return { jobs: rows, next, answers };
 }
 
 async function first(base, begin, most, signal) {
@@ -32,19 +33,6 @@ async function first(base, begin, most, signal) {
     next = page.next;
   } while (next !== null && jobs.length < most);
   return { jobs, next };
-}
-
-/**
- * The jobs of all cells, up to the name where the first of those cells that have more was cut off: there, the next page
- * begins in each cell.
- */
-function together(answers) {
-  const cut = answers
-    .filter(({ found }) => found?.next && found.jobs.length > 0)
-    .map(({ found }) => ({ last: found.jobs.at(-1).job, next: found.next }))
-    .reduce((best, each) => (best === null || each.last < best.last ? each : best), null);
-  const jobs = answers.flatMap(({ cell, found }) => (found?.jobs ?? []).map((job) => ({ ...job, cell })));
-  return { jobs: cut === null ? jobs : jobs.filter(({ job }) => job <= cut.last), next: cut?.next ?? null };
 }
 
 export function render({ jobs, next, answers }, status, route) {

@@ -18,7 +18,7 @@ import * as stores from "./stores.js";
 import { startTheme } from "./theme.js";
 
 const VIEWS = { jobs, job, stores, store, sessions, replicas };
-const OF_CELLS = ["jobs", "job"]; // what a replica that does not lead asks of the leaders of all cells
+const OF_CELLS = ["jobs", "job", "sessions"]; // what a replica that does not lead asks of the leaders of all cells
 const ABOVE = { job: ["jobs", "Jobs", "#/"], store: ["stores", "Stores", "#/stores"] };
 
 const main = document.getElementById("view");
@@ -81,7 +81,7 @@ function heading(view, data, error) {
 function content(data) {
   if (data === null) return [];
   const { status, view, body, refused } = data;
-  if (refused !== undefined) return [notice(refused.message), ...(view.openByName ? [view.openByName()] : [])];
+  if (refused !== undefined) return [notice(refused.message), ...(view.instead ? view.instead(refused, status, route) : [])];
   return [...notLeading(status), ...(body === null ? [] : view.render(body, status, route))];
 }
 

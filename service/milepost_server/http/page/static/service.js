@@ -11,12 +11,13 @@ export class Unavailable extends Error {
   }
 }
 
-/** The service refused; asking again would not change that. `code` is the problem's. */
+/** The service refused; asking again would not change that. `code` is the problem's, and `cell` where a job is instead. */
 export class Refused extends Error {
-  constructor(status, code, detail) {
+  constructor(status, code, detail, cell = null) {
     super(detail);
     this.status = status;
     this.code = code;
+    this.cell = cell;
   }
 }
 
@@ -58,7 +59,7 @@ export async function json(path, signal) {
   if (answer.status === 429 || answer.status === 503) {
     throw new Unavailable(detail, Number(answer.headers.get("retry-after")) || 0);
   }
-  throw new Refused(answer.status, code, detail);
+  throw new Refused(answer.status, code, detail, code === "elsewhere" ? body.cell : null);
 }
 
 /** Return the text of an answer with status 200 or 503, as the probes give it. */

@@ -36,7 +36,9 @@ export function render(page, status, route) {
 }
 
 /** Who may see one store, and not the list, goes there by its name. */
-export function openByName() {
+export const instead = () => [openByName()];
+
+function openByName() {
   const name = make("input", { name: "store", required: true, autocomplete: "off", spellcheck: "false" });
   const form = make("form", { "data-key": "open" }, make("label", {}, "Name of a store", name), make("button", {}, "Show it"));
   form.dataset.does = "open-store";
