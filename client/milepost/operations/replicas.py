@@ -36,6 +36,7 @@ READ_CELL = operation(
         Code.INVALID_REQUEST,
         Code.CORRUPT,
         Code.ELSEWHERE,
+        Code.NOT_SUPPORTED,
         Code.TOO_MANY_REQUESTS,
     },
     summary="What the leader of a cell knows",

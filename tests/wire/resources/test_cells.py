@@ -170,6 +170,14 @@ def test_a_redirect_is_not_followed(tmp_path: Path) -> None:
         assert elsewhere.seen == []
 
 
+def test_a_cell_of_an_earlier_release_is_called_so(tmp_path: Path) -> None:
+    """Such a replica knows no such path."""
+    earlier = {"type": "urn:milepost:no-route", "detail": "GET /v1/cells/b/jobs"}
+    with asking(tmp_path, reply(404, earlier, Content_Type="application/problem+json")) as (client, _):
+        said = problem(client.get("/v1/cells/b/jobs"), 501, "not-supported")
+        assert said["detail"] == "the cell b is of an earlier release, without this"
+
+
 def test_a_replica_that_is_away_is_passed_over_and_the_next_one_asked(tmp_path: Path) -> None:
     dead = reply(503, b"{}", Content_Type="application/problem+json")
     with ScriptedServer(repeat(reply(200, {"jobs": []}))) as good, asking(tmp_path / "a", dead) as (_, bad):

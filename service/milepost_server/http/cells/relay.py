@@ -11,7 +11,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from milepost.wire import Code, Header
+from milepost.wire import PROBLEM_TYPE_PREFIX, Code, Header
 from milepost_server.basics.problems import problem
 from milepost_server.http.cells.addresses import CellAddresses
 from milepost_server.http.webhdfs.datanode.exchanges import Answer, Exchanges, NoAnswer, NotReached
@@ -29,6 +29,7 @@ MOST_AT_ONCE: Final = 16
 """The most requests to other replicas that are in flight at a time. Further ones are refused: no one waits for room."""
 
 _PASSED_ON: Final = ("content-type", Header.TERM.lower(), Header.RETRY_AFTER.lower(), "www-authenticate")
+_NO_ROUTE: Final = f'"{PROBLEM_TYPE_PREFIX}{Code.NO_ROUTE.value}"'.encode()
 _ASK_ANOTHER: Final = 500
 """From this status on, an answer is no reason not to ask another replica of the cell."""
 
@@ -76,8 +77,8 @@ class CellRelay:
 
     async def ask_cell(self, cell: str, target: str, authorization: str) -> Response:
         """Return the answer of another cell to ``GET target``. Its replicas are asked in turn, until one of them
-        answers. Raises ``not-exist`` if the list has no such cell, and ``no-leader`` if none of its replicas answers in
-        time.
+        answers. Raises ``not-exist`` if the list has no such cell, ``not-supported`` if its release cannot be asked,
+        and ``no-leader`` if none of its replicas answers in time.
         """
         addresses = self._addresses().get(cell)
         if addresses is None:
@@ -96,6 +97,8 @@ class CellRelay:
                 continue
             if answer.status < _ASK_ANOTHER:
                 self._answered[cell] = address
+                if answer.status == 404 and _NO_ROUTE in answer.content:
+                    raise problem(Code.NOT_SUPPORTED, f"the cell {cell} is of an earlier release, without this")
                 return _passed_on(answer)
             refused = answer
         if refused is not None:
