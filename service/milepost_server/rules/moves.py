@@ -39,7 +39,11 @@ from milepost_server.rules.trees.dropping import content_is_readable, emptied, i
 
 
 def begin_departure(view: View, request: BeginDeparture, _: DecisionContext) -> Decision:
-    """Freeze a job, as long as the session that makes the request holds its epoch."""
+    """Freeze a job, as long as the session that makes the request holds its epoch.
+
+    There is one move under an epoch: its copy knows the seal that was drawn for it. If another move came between, a
+    late request of the first would have another seal drawn, and a tombstone with that one could never be followed.
+    """
     store = view.store_or_new(request.store_name)
     if refused := _is_no_cell(view, request.to) or is_held_by_another(view, store, request, "moved"):
         return refused
@@ -50,6 +54,8 @@ def begin_departure(view: View, request: BeginDeparture, _: DecisionContext) -> 
     move = Move(LEAVING, request.id, request.to, store.epoch, seal=request.seal)
     if store.move is not None and replace(store.move, seal=request.seal) == move:
         return Accepted(Answer())
+    if store.move is not None and store.move.epoch == store.epoch:
+        return _of_another_move(store)
     return Accepted(Answer(), {store_key(store.name): store.moving(move)})
 
 
