@@ -52,6 +52,9 @@ MOST_BYTES: Final = 64 * 1024
 pointer stores take 256 KiB.
 """
 
+_MOST_LOOKED_AT: Final = 2000
+"""The most records that are looked at for one page: those that nobody can see any more are left out."""
+
 _MOST_DROPPED: Final = 200
 _CLEARING_SECONDS: Final = 15.0
 _MOST: Final = 2**63
@@ -104,10 +107,11 @@ class MovingOperations:
             raise problem(Code.CORRUPT, f"{job!r} has damaged records: repair them first")
         found: list[tuple[str, msgspec.Struct]] = []
         size, following = 0, None
-        for place, kind, record in _records(reading.view.state, store, after):
-            found.append((kind, record))
-            size += len(msgspec.json.encode(record)) + _bytes_elsewhere(record)
-            if len(found) >= MOST_RECORDS or size >= MOST_BYTES:
+        for looked_at, (place, kind, record) in enumerate(_records(reading.view.state, store, after), 1):
+            if record is not None:
+                found.append((kind, record))
+                size += len(msgspec.json.encode(record)) + _bytes_elsewhere(record)
+            if len(found) >= MOST_RECORDS or size >= MOST_BYTES or looked_at >= _MOST_LOOKED_AT:
                 following = place
                 break
         records = [{"kind": kind, "record": as_json(await self._with_bytes(record))} for kind, record in found]
@@ -135,6 +139,7 @@ class MovingOperations:
 
     async def blob(self, job: str, ref: BlobRef) -> AsyncIterator[bytes]:
         """Return the bytes of a blob that a record of a leaving job names. Raises the problems of `deliver`."""
+        await self._manifests.ready(job)
         state = self._journal.state()
         self._moving(state, job)
         place = place_of(ref.key)
@@ -182,6 +187,7 @@ class MovingOperations:
         A blob that no record names yet may have been collected once another leadership has begun. Then this raises a
         ``blob-missing`` problem, and the blobs must be put again.
         """
+        await self._manifests.ready(job)
         found, generation = self._arriving(job, move), self._journal.generation
         state, first_term = self._journal.state(), self._journal.first_term
         for key in blobs.values():
@@ -228,8 +234,8 @@ class MovingOperations:
         return found
 
 
-def _records(state: State, store: Store, after: str) -> Iterator[tuple[str, str, msgspec.Struct]]:
-    """Yield the records of a job after a place, each with its own place and its kind."""
+def _records(state: State, store: Store, after: str) -> Iterator[tuple[str, str, msgspec.Struct | None]]:
+    """Yield the records of a job after a place, each with its own place and its kind; None for one that is left out."""
     job = store.name
     tree = _readable(state.tree(job)) or Tree(job)
     part, _, last = after.partition(":")
@@ -239,8 +245,7 @@ def _records(state: State, store: Store, after: str) -> Iterator[tuple[str, str,
     if part == "handles":
         for name in state.names(job, last):
             handle = present(store, _readable(state.handle(job, name)))
-            if handle is not None:
-                yield f"handles:{name}", "handle", of_handle(handle)
+            yield f"handles:{name}", "handle", None if handle is None else of_handle(handle)
         part, last = "pages", ""
     if part == "pages":
         places = [f"{log}-{number}" for log in (ACTS, BATCHES) for number in state.history_pages(job, log)]
@@ -253,8 +258,7 @@ def _records(state: State, store: Store, after: str) -> Iterator[tuple[str, str,
     for path in state.paths(job, "", last):
         record = _readable(state.path(job, path))
         trimmed = None if record is None else trimmed_of(record, store, tree)
-        if trimmed is not None and trimmed.entries:
-            yield f"files:{path}", "file", of_path(trimmed)
+        yield f"files:{path}", "file", of_path(trimmed) if trimmed is not None and trimmed.entries else None
 
 
 def _bytes_elsewhere(record: msgspec.Struct) -> int:

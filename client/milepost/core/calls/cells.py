@@ -87,7 +87,7 @@ class CellsCaller(Caller):
             try:
                 return (yield from caller.call(request, timeout=left, **others))
             except JobElsewhere:
-                self._found = {name: cell for name, cell in self._found.items() if name != job}
+                self._found.pop(job, None)
                 if self.clock() - began >= seconds:
                     raise
 
@@ -127,7 +127,7 @@ class CellsCaller(Caller):
                 if answer.placement == HERE:
                     if begin:
                         yield from _alone(callers, name, job, deadline)
-                    self._found = {**self._found, job: name}
+                    self._found[job] = name
                     return callers[name]
                 absent[name] = answer
             if len(absent) == len(cells.names):
