@@ -60,9 +60,10 @@ def drop_copy(client: Client, job: str, keep: str, *, holder: str | None = None,
     """Drop the copy of a job that another cell has beside the cell ``keep``, and send its drivers on to ``keep``.
 
     Two cells have one job only if somebody has put old records back into a cell. The copy must be the older one: its
-    epoch is below that in ``keep``. The call waits ``wait`` seconds for the end of a driver that leads the copy. Raises
-    `InvalidRequest` if ``keep`` does not have the job, no other cell has it, or the copy is not older, and `EpochHeld`
-    as `move` does.
+    epoch is below that in ``keep``. If the cell of the copy grants only epochs above a number, since it was restored,
+    the job is granted as high an epoch in ``keep`` first. The call waits ``wait`` seconds for the end of a driver that
+    leads. Raises `InvalidRequest` if ``keep`` does not have the job, no other cell has it, or the copy is not older,
+    and `EpochHeld` as `move` does.
     """
     there = _cell(client, keep)
     if not _has(there, job):
@@ -71,7 +72,11 @@ def drop_copy(client: Client, job: str, keep: str, *, holder: str | None = None,
     here = next((each for name, each in client.by_cell().items() if name != keep and _has(each, job)), None)
     if here is None:
         raise InvalidRequest(Code.INVALID_REQUEST, f"no cell beside {keep!r} has the job {job!r}: there is no copy")
-    _check_older(here, there, here.store(job).current_epoch().epoch + 1, kept)
+    copy = here.store(job).current_epoch().epoch
+    _check_older(here, there, copy + 1, kept)
+    above = here.status().epochs_above or 0
+    if above >= kept:
+        kept = _raised(there, job, above, holder, wait)
     with here.session(holder, _SESSION_SECONDS) as leaving:
         store = leaving.store(job)
         epoch = store.campaign(wait, if_stopped=True).epoch
@@ -89,6 +94,21 @@ def drop_copy(client: Client, job: str, keep: str, *, holder: str | None = None,
 
 def _has(cell: Client, job: str) -> bool:
     return cell._driver.run(asked(cell._caller, job, cell.timeout)).placement == HERE
+
+
+def _raised(there: Client, job: str, above: int, holder: str | None, wait: float) -> int:
+    """Have the job granted an epoch above ``above`` in the cell that keeps it, and return it. Raises `InvalidRequest`
+    if the cell would grant a lower one.
+    """
+    kept = there.store(job).current_epoch().epoch
+    if max(kept, there.status().epochs_above or 0) < above:
+        detail = f"the cell of the copy grants only epochs above {above}: restart the replicas of {there.cell!r} with"
+        raise InvalidRequest(Code.INVALID_REQUEST, f"{detail} --epochs-above {above} first. Nothing was dropped")
+    with there.session(holder, _SESSION_SECONDS) as session:
+        store = session.store(job)
+        granted = store.campaign(wait, if_stopped=True).epoch
+        store.resign()
+    return granted
 
 
 def _check_older(here: Client, there: Client, epoch: int, kept: int) -> None:
