@@ -108,8 +108,8 @@ class SimElection:
         raise StorageUnavailable("the election is closed")
 
     async def leader(self) -> str | None:
-        """See `Election.leader`."""
-        return self._service.holder
+        """See `Election.leader`: the address of the process, whose name ends with a number."""
+        return None if self._service.holder is None else self._service.holder.rpartition(".")[0]
 
 
 class SimLeadership:

@@ -43,7 +43,52 @@ class Attempt:
             self.answer.set_result(result)
 
 
-class Process(Owner):
+class Program(Owner):
+    """What runs in a process: it pauses, goes on, and dies."""
+
+    def __init__(self, name: str, loop: VirtualLoop) -> None:
+        super().__init__()
+        self.name = name
+        self.alive = True
+        self.loop = loop
+        self._context = loop.outside.copy()
+        self._context.run(OWNER.set, self)
+
+    def spawn(self, coro: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Begin a task in the process."""
+        return self.loop.create_task(coro, context=self._context)
+
+    @property
+    def runs(self) -> bool:
+        """Whether any of its tasks has not ended."""
+        return any(not task.done() for task in self.tasks)
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self.loop.pause(self)
+
+    def go_on(self) -> None:
+        """SIGCONT."""
+        self.loop.go_on(self)
+
+    def kill(self) -> None:
+        """SIGKILL: nothing that it has not sent yet leaves it any more, and all that it knew is gone.
+
+        Its tasks are ended too, so that none of them is left behind; what they do while they end has no effect.
+        """
+        if not self.alive:
+            return
+        self.alive = False
+        self.cut_off()
+        self.go_on()
+        for task in self.tasks:
+            task.cancel()
+
+    def cut_off(self) -> None:
+        """End what connects it with others, as it dies."""
+
+
+class Process(Program):
     """One incarnation of a replica. Its name is never used again."""
 
     def __init__(
@@ -54,22 +99,14 @@ class Process(Owner):
         lines: dict[str, Line],
         latency: Callable[[], float],
     ) -> None:
-        super().__init__()
-        self.name = name
-        self.alive = True
+        super().__init__(name, loop)
         self.stopping = False
         self.lines = lines
-        self._loop = loop
-        self._latency = latency
+        self.latency = latency
         self._open: dict[Attempt, None] = {}
-        self._context = loop.outside.copy()
-        self._context.run(OWNER.set, self)
         self.replica = self._context.run(build)
         self.replica.on_fault = self._faulted
-        self._start = self._spawn(self.replica.start())
-
-    def _spawn(self, coro: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        return self._loop.create_task(coro, context=self._context)
+        self._start = self.spawn(self.replica.start())
 
     # -- requests --------------------------------------------------------------------------------------------------
 
@@ -79,8 +116,8 @@ class Process(Owner):
             attempt.call.undelivered -= 1
             attempt.end(Lost(sent=True))
             return
-        attempt.task = self._spawn(self._serve(attempt))
-        attempt.task.add_done_callback(partial(self._served, attempt), context=self._loop.outside)
+        attempt.task = self.spawn(self._serve(attempt))
+        attempt.task.add_done_callback(partial(self._served, attempt), context=self.loop.outside)
         self._open[attempt] = None
 
     async def _serve(self, attempt: Attempt) -> Result:
@@ -96,47 +133,25 @@ class Process(Owner):
             return
         if (fault := task.exception()) is not None:
             raise Violation(Invariant.NO_FAULT, f"{self.name} failed at {attempt.call}: {fault!r}") from fault
-        self._loop.call_later(self._latency(), attempt.end, task.result(), context=self._loop.outside)
+        self.loop.call_later(self.latency(), attempt.end, task.result(), context=self.loop.outside)
 
     # -- its life --------------------------------------------------------------------------------------------------
-
-    @property
-    def runs(self) -> bool:
-        """Whether any of its tasks has not ended."""
-        return any(not task.done() for task in self.tasks)
-
-    def pause(self) -> None:
-        """SIGSTOP."""
-        self._loop.pause(self)
-
-    def go_on(self) -> None:
-        """SIGCONT."""
-        self._loop.go_on(self)
 
     def stop(self) -> None:
         """SIGTERM: step down in order, then end."""
         self.stopping = True
-        self._spawn(self._stop())
+        self.spawn(self._stop())
 
     async def _stop(self) -> None:
         await self.replica.stop()
-        self._loop.call_soon(self.kill, context=self._loop.outside)
+        self.loop.call_soon(self.kill, context=self.loop.outside)
 
-    def kill(self) -> None:
-        """SIGKILL: nothing that it has not sent yet leaves it any more, and all that it knew is gone.
-
-        Its tasks are ended too, so that none of them is left behind; what they do while they end has no effect.
-        """
-        if not self.alive:
-            return
-        self.alive = False
+    def cut_off(self) -> None:
+        """Its connections end."""
         for line in self.lines.values():
             line.dead = True
         for attempt in self._open:
-            self._loop.call_later(self._latency(), attempt.end, Lost(sent=True), context=self._loop.outside)
-        self.go_on()
-        for task in self.tasks:
-            task.cancel()
+            self.loop.call_later(self.latency(), attempt.end, Lost(sent=True), context=self.loop.outside)
 
     def _faulted(self) -> None:
         task = self.replica._task

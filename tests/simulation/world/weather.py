@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+from tests.simulation.world.deployment import Deployment
 from tests.simulation.world.process import Process
-from tests.simulation.world.world import World
 
 
 class Forecast:
-    """Disturbs a world until it is told to stop."""
+    """Disturbs a deployment until it is told to stop."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Deployment) -> None:
         self._world = world
         self._plan = world.plan.weather
         self._draw = world.random("weather")
