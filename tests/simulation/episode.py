@@ -15,9 +15,11 @@ from milepost.errors import MilepostError
 from milepost_server.rules import replays
 from tests.simulation.callers.drivers import Driver
 from tests.simulation.callers.user import User
+from tests.simulation.cells_episode import story
 from tests.simulation.checks.invariants import Invariant, Violation
 from tests.simulation.plan import Plan
 from tests.simulation.world.board import Board
+from tests.simulation.world.cells import CellsWorld
 from tests.simulation.world.loop import Stalled
 from tests.simulation.world.weather import Forecast
 from tests.simulation.world.world import World
@@ -42,16 +44,17 @@ class Report:
 
 def run(plan: Plan) -> Report:
     """Run an episode to its end, or to the first invariant that it breaks."""
-    world = World(plan)
+    world = World(plan) if plan.cells is None else CellsWorld(plan)
     names = world.random("names of blobs")
     with (
         _quiet(),
         patch.multiple(replays, KEPT_KEYS=plan.kept_keys, KEPT_KEYS_BYTES=_NO_BOUND),
+        patch("milepost.core.clock._read", world.loop.time),
         patch("secrets.token_hex", lambda size: names.randbytes(size).hex()),
     ):
         report = Report(plan.seed, world.tally)
         try:
-            world.loop.run(_story(world))
+            world.loop.run(_story(world) if isinstance(world, World) else story(world))
         except Violation as violation:
             report.violation = violation
         except (Stalled, AssertionError, MilepostError) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from milepost_backends.contract import GroupLimits
@@ -32,13 +32,35 @@ class Weather:
 
 
 @dataclass(frozen=True, slots=True)
+class CellsPlan:
+    """What is more in a world of two cells. Times in seconds.
+
+    ``jobs``, ``drivers``, ``movers``, ``people``: how many there are. ``pause``: mean time between two lives of one of
+    these. ``interval``: mean time between two things that befall a program or a cell as a whole. ``doubled``: how often
+    a request arrives twice. ``old_lists``: how often a program has another list of cells than the newest. ``grows``:
+    the second cell is added after so many seconds; None if it is there from the start.
+    """
+
+    jobs: int = 2
+    drivers: int = 3
+    movers: int = 2
+    people: int = 1
+    pause: float = 3.0
+    interval: float = 20.0
+    doubled: float = 0.0
+    old_lists: float = 0.0
+    grows: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Everything that is fixed before an episode begins. Times in seconds.
 
     ``pace``: mean time between two calls of a client. ``timeout``: how long a client waits for an answer at most.
     ``removals``: how often a client that holds a handle removes rather than replaces it. ``kept_keys``: how many
     answers a record keeps. ``uploads``: how many acts of a hundred are about uploads.
-    ``drivers``: how many want to lead a job, and write its tree.
+    ``drivers``: how many want to lead a job, and write its tree. ``cells``: the world is one of two cells, each with
+    what the rest says, and has no other clients than those of ``cells``.
     """
 
     seed: int
@@ -61,6 +83,32 @@ class Plan:
     weather: Weather
     uploads: int = 0
     drivers: int = 0
+    cells: CellsPlan | None = None
+
+
+def draw_cells(seed: int, requests: int) -> Plan:
+    """The plan of the episode of two cells with this seed."""
+    plan, random = draw(seed, requests), Random(f"cells {seed}")
+    latest = random.choice((2.0, 20.0, 90.0))
+    return replace(
+        plan,
+        ttl=random.uniform(4.0, 20.0),
+        timeout=random.choice((5.0, 15.0, 30.0)),
+        pace=random.choice((0.01, 0.1, 0.5)),
+        settings=replace(plan.settings, compact_from=10_000),  # moves are seen in the records of paths
+        network=Faults(lost=_rate(random), late=_rate(random), deaf=_rate(random), slow=_rate(random), latest=latest),
+        cells=CellsPlan(
+            jobs=random.choice((1, 2, 4)),
+            drivers=random.randint(1, 4),
+            movers=random.choice((1, 2, 3)),
+            people=random.choice((0, 1, 2)),
+            pause=random.choice((0.5, 3.0, 15.0)),
+            interval=random.choice((2.0, 8.0, 40.0)),
+            doubled=_rate(random) * 3,
+            old_lists=random.choice((0.0, 0.0, 0.1, 0.3)),
+            grows=random.uniform(1.0, 60.0) if random.random() < 0.4 else None,
+        ),
+    )
 
 
 def draw(seed: int, requests: int) -> Plan:

@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tests.simulation.episode import Report, run
-from tests.simulation.plan import draw
+from tests.simulation.plan import draw, draw_cells
 
 REQUESTS_PER_EPISODE = 1500
 _OF_TREES = ("renames", "cuts of trees", "manifests")
+_OF_CELLS = ("jobs", "epochs", "moves", "savepoints", "doubled", "cells away", "programs killed", "programs paused")
 
 
 @dataclass(slots=True)
@@ -41,6 +42,8 @@ class Summary:
         yield f"{self.tally['requests']:,} requests in {self.episodes:,} episodes, {hours:,.1f} virtual hours"
         for what in ("calls", "acknowledged", "refused or given up", "unknown", "groups", *_OF_TREES):
             yield f"  {what:<20} {self.tally[what]:>12,}"
+        for what in _OF_CELLS if self.tally["jobs"] else ():
+            yield f"  {what:<20} {self.tally[what]:>12,}"
         for what in ("take-overs", "terms abandoned", "pauses", "kills", "stops", "cuts", "outages"):
             yield f"  {what:<20} {self.tally[what]:>12,}"
         yield f"{self.wall:,.0f} s, {rate:,.0f} requests a second"
@@ -52,16 +55,22 @@ def episode(seed: int) -> Report:
     return run(draw(seed, REQUESTS_PER_EPISODE))
 
 
+def episode_of_cells(seed: int) -> Report:
+    """Run the episode of two cells of one seed."""
+    return run(draw_cells(seed, REQUESTS_PER_EPISODE))
+
+
 def simulate(
     requests: int,
     seed: int,
     jobs: int,
     progress: Callable[[Summary], None] = lambda _: None,
+    episode: Callable[[int], Report] = episode,
 ) -> Summary:
     """Run episodes from ``seed`` on until that many requests were made, or until an episode breaks an invariant."""
     summary, began = Summary(), time.monotonic()
     seeds = range(seed, seed + requests)
-    with _episodes(seeds, jobs) as reports:
+    with _episodes(episode, seeds, jobs) as reports:
         for report in reports:
             summary.add(report)
             summary.wall = time.monotonic() - began
@@ -72,7 +81,7 @@ def simulate(
 
 
 @contextmanager
-def _episodes(seeds: range, jobs: int) -> Iterator[Iterator[Report]]:
+def _episodes(episode: Callable[[int], Report], seeds: range, jobs: int) -> Iterator[Iterator[Report]]:
     """The reports in the order of their seeds, whatever number of processes they come from."""
     if jobs == 1:
         yield map(episode, seeds)

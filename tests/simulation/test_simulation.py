@@ -6,35 +6,36 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.simulation.checks.invariants import Invariant, Violation
 from tests.simulation.episode import Report, run
-from tests.simulation.plan import draw
-from tests.simulation.runner import simulate
+from tests.simulation.plan import Plan, draw, draw_cells
+from tests.simulation.runner import episode, episode_of_cells, simulate
 
 REQUESTS = 50_000
 
 
+_IN_ONE = ("terms abandoned", "pauses", "unknown", "renames", "cuts of trees", "manifests")
+_IN_TWO = ("moves", "savepoints", "doubled", "cells away", "programs killed", "programs paused")
+
+
 @pytest.mark.long
-def test_no_invariant_is_broken_in_fifty_thousand_requests() -> None:
-    summary = simulate(REQUESTS, seed=0, jobs=2)
+@pytest.mark.parametrize(
+    ("kind", "troubles"), [(episode, _IN_ONE), (episode_of_cells, _IN_TWO)], ids=["one deployment", "two cells"]
+)
+def test_no_invariant_is_broken_in_fifty_thousand_requests(
+    kind: Callable[[int], Report], troubles: tuple[str, ...]
+) -> None:
+    summary = simulate(REQUESTS, seed=0, jobs=2, episode=kind)
     assert not summary.broken, "\n".join(
         f"{report.trace}\nseed {report.seed}: {report.violation}" for report in summary.broken
     )
     assert summary.tally["requests"] >= REQUESTS
-    for trouble in (
-        "take-overs",
-        "terms abandoned",
-        "pauses",
-        "kills",
-        "unknown",
-        "renames",
-        "cuts of trees",
-        "manifests",
-    ):
+    for trouble in ("take-overs", "kills", *troubles):
         assert summary.tally[trouble] > 0, f"nothing of this was in it: {trouble}"
 
 
@@ -46,9 +47,9 @@ def test_a_report_of_a_breach_comes_back_from_another_process() -> None:
     assert again.violation.invariant is Invariant.ONCE
 
 
-@pytest.mark.parametrize("seed", [3, 17])
-def test_a_seed_replays_exactly(seed: int) -> None:
-    first, second = (run(draw(seed, 600)) for _ in range(2))
+@pytest.mark.parametrize(("plan", "seed"), [(draw, 3), (draw, 17), (draw_cells, 3)])
+def test_a_seed_replays_exactly(plan: Callable[[int, int], Plan], seed: int) -> None:
+    first, second = (run(plan(seed, 600)) for _ in range(2))
     assert first.digest == second.digest
     assert first.tally == second.tally
     assert first.seconds == second.seconds
@@ -60,7 +61,8 @@ def test_another_seed_is_another_story() -> None:
 
 BROKEN = """
 import pytest
-from tests.simulation.guards import guards, guards_of_trees, scenes, scenes_of_trees
+from tests.simulation.guards import guards, guards_of_cells, guards_of_trees
+from tests.simulation.guards import scenes, scenes_of_cells, scenes_of_trees
 from tests.simulation.episode import Report, run
 from tests.simulation.checks.invariants import Invariant, Violation
 
@@ -80,6 +82,7 @@ print(report.seed, report.violation, report.digest, tally, report.trace, sep="\\
         ("guards.lock_check", "scenes.calm"),
         ("guards.take_over_writes_head", "scenes.dying_leaders"),
         ("guards_of_trees.nothing_goes_while_compacting", "scenes_of_trees.compacting"),
+        ("guards_of_cells.finish_needs_the_seal", "scenes_of_cells.delayed"),
     ],
 )
 def test_a_seed_that_fails_fails_again_wherever_it_is_run(guard: str, scene: str) -> None:

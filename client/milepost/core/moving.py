@@ -116,7 +116,7 @@ def _write(
     """
     blobs = {blob.key: blob for blob in _blobs(page.records)}
     for left in reversed(range(_TRIES)):
-        for key in blobs.keys() - done.keys.keys():
+        for key in [key for key in blobs if key not in done.keys]:
             done.keys[key] = yield from _copy_blob(source, target, move, blobs[key], opened, timeout)
             done.blobs, done.bytes = done.blobs + 1, done.bytes + blobs[key].size
         named = {key: done.keys[key] for key in blobs}

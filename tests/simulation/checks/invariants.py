@@ -32,6 +32,10 @@ class Invariant(str, Enum):
     CUT_SHOWS = "CutShows: a cut shows what was there at its revision, for as long as it is kept"
     AS_MODELLED = "AsModelled: what is committed is what the contract says of the requests in it"
     NOTHING_DROPPED = "NothingDropped: a record goes only when nothing in it is needed any more"
+    BEGUN_ONCE = "BegunOnce: a job that a cell knows begins in no other"
+    IN_ONE_CELL = "InOneCell: a job is in one cell, or a tombstone names the arrival that will be the job"
+    MOVED_WHOLE = "MovedWhole: a job has in the new cell what it had in the old one at its tombstone"
+    NONE_BEHIND = "NoneBehind: nothing of a job is committed in the cell that it has left"
     RECOVERS = "Recovers: once faults end, everything goes on and nothing is left behind"
     NO_FAULT = "NoFault: no unexpected error"
 

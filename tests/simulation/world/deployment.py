@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from random import Random
 
 from milepost_backends.contract import Change, Head
@@ -20,6 +21,7 @@ from tests.simulation.world.network import Faults, Line
 from tests.simulation.world.pointers import CoordinationStore, SimPointers
 from tests.simulation.world.process import Process
 
+_FIRST_DAY = datetime(2026, 1, 1)
 _SUPERVISOR_SECONDS = 0.2
 _SUPERVISOR_LOOKS = 150
 
@@ -155,7 +157,7 @@ class Deployment:
                 advertise=address,
                 settings=settings,
                 clock=clock,
-                wall=lambda: f"{loop.time():.3f}",
+                wall=lambda: f"{_FIRST_DAY + timedelta(seconds=loop.time()):%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z",
                 jitter=random,
             )
 

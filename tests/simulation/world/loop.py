@@ -196,6 +196,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         if self._fault is None:
             self._fault = fault if isinstance(fault, BaseException) else RuntimeError(str(context.get("message")))
 
+    def get_task_factory(self) -> None:
+        """None: `create_task` makes plain tasks."""
+
     def is_running(self) -> bool:
         return self._running
 
