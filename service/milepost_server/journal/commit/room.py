@@ -19,8 +19,9 @@ from milepost_server.memory.view import View
 from milepost_server.model.history import page_of
 from milepost_server.model.records import Corrupt, Session, encode
 from milepost_server.model.requests.base import Request
-from milepost_server.model.requests.handles import Add, Campaign, CreateUpload, LockAll, LockHandle, Replace
+from milepost_server.model.requests.handles import Add, Campaign, CreateUpload, LockAll, LockHandle, PlaceJob, Replace
 from milepost_server.model.requests.history import RestoreHistory
+from milepost_server.model.requests.moves import ImportRecords
 from milepost_server.model.requests.sessions import OpenSession
 from milepost_server.model.requests.trees import (
     CloneTree,
@@ -42,6 +43,8 @@ GROWING: Final = (
     CloneTree,
     MakeSavepoint,
     RestoreHistory,
+    PlaceJob,
+    ImportRecords,
 )
 """The requests that make the journal permanently larger, and that no client needs in order to make room."""
 

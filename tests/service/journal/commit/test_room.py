@@ -17,7 +17,8 @@ from milepost_server.memory.state import State
 from milepost_server.memory.view import View
 from milepost_server.model.records import Session, encode
 from milepost_server.model.requests.base import Attempt, BlobRef, Request, with_id
-from milepost_server.model.requests.handles import Add, Campaign, Remove, Replace
+from milepost_server.model.requests.handles import Add, Campaign, PlaceJob, Remove, Replace
+from milepost_server.model.requests.moves import ImportRecords
 from milepost_server.model.requests.sessions import EndSession, OpenSession
 from milepost_server.model.requests.trees import DeletePath, MakeDirectory, PutFile, RollBack
 from milepost_server.rules.decide import decide as rules_decide
@@ -62,8 +63,8 @@ def built(view: View, size_limit: SizeLimit, *requests: Request) -> tuple[Group,
     return group, build(queue, view, group, LIMITS, decide, context_at, size_limit, lambda: 0.0)
 
 
-def test_files_are_limited_as_handles_are() -> None:
-    assert {Add, PutFile} <= set(GROWING)
+def test_files_and_a_job_that_is_moved_here_are_limited_as_handles_are() -> None:
+    assert {Add, PutFile, ImportRecords, PlaceJob} <= set(GROWING)
 
 
 @pytest.mark.parametrize("kind", list(REFUSED_FROM))
