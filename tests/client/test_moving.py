@@ -18,7 +18,7 @@ from milepost.core.calls import answers
 from milepost.core.calls.request import json_body
 from milepost.core.cell_list import CellList
 from milepost.core.store_calls import JSON
-from milepost.errors import Corrupt, EpochHeld, Fenced, InvalidRequest, JobElsewhere, NotExist
+from milepost.errors import Corrupt, DeadlineExceeded, EpochHeld, Fenced, InvalidRequest, JobElsewhere, NotExist
 from milepost.moving import _temporary, drop_copy, move
 from milepost.operations.handles import BEGIN_ARRIVAL, WRITE_RECORDS
 from milepost.standby import Standby
@@ -408,6 +408,27 @@ def test_a_copy_in_a_cell_that_grants_only_high_epochs_is_dropped_as_the_older_o
                 assert drop_copy(client, name, "b").epoch == 10
                 assert led(client, name) == 11
                 assert client.of_job(name).cell == "b"
+
+
+def test_a_job_whose_new_cell_has_lost_it_is_named_and_can_be_begun_there(tmp_path: Path) -> None:
+    """The records of the new cell were put back from before the move: here it had none."""
+    with ExitStack() as stack:
+        port = stack.enter_context(Port())
+        a, name = stack.enter_context(cell(tmp_path / "a", "a", "a,b")), job_of("a")
+        with (
+            cell(tmp_path / "b", "b", "a,b", port) as b,
+            milepost.Client(listed(a=a, b=b), timeout=60.0) as client,
+        ):
+            led(client, name)
+            assert move(client, name, "b") is not None
+        with cell(tmp_path / "anew", "b", "a,b", port) as b, milepost.Client(listed(a=a, b=b)) as client:
+            with pytest.raises(
+                DeadlineExceeded, match=f"no cell has the job '{name}': a says moved to b, b says none;"
+            ):
+                client.of_job(name, begin=True, timeout=5.0)
+            body = {"cells": CellList.parse("a=http://x;b=http://x").digest}
+            assert httpx.put(f"{b.url}/v1/jobs/{name}/placement", json=body, timeout=60.0).status_code == 200
+            assert led(client, name) == 1
 
 
 GOOD_HANDLE: dict[str, Any] = {

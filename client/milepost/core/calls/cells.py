@@ -110,6 +110,7 @@ class CellsCaller(Caller):
         first, rounds = found or cells.chosen(job), 0
         silent: dict[str, MilepostError] = {}
         absent: dict[str, Placement] = {}
+        before: dict[str, Placement] = {}
         trouble: MilepostError | None = None
         while True:
             for name in sorted(cells.names, key=lambda each: each != first):
@@ -117,7 +118,7 @@ class CellsCaller(Caller):
                     continue
                 left = deadline - self.clock()
                 if left <= 0:
-                    raise _overdue(job, silent, trouble)
+                    raise _overdue(job, silent, trouble, before)
                 try:
                     answer = yield from asked(callers[name], job, min(left, _FIRST_SECONDS * 2**rounds))
                 except OUTAGES_OR_DOUBT as error:
@@ -150,7 +151,7 @@ class CellsCaller(Caller):
                     # what was asked for may have been done, or the job has moved on, or another client finishes its
                     # move: all are asked again
                     trouble = error
-                absent = {}
+                before, absent = absent, {}
             yield Sleep(min(self.pause(rounds, _FIRST_SECONDS), max(0.0, deadline - self.clock())))
             rounds += 1
             known_before = cells
@@ -265,14 +266,23 @@ def _job_of(path: str) -> str | None:
     return None
 
 
-def _overdue(job: str, silent: Mapping[str, MilepostError], trouble: MilepostError | None) -> DeadlineExceeded:
+def _overdue(
+    job: str, silent: Mapping[str, MilepostError], trouble: MilepostError | None, answers: Mapping[str, Placement]
+) -> DeadlineExceeded:
     """Return the error if it is not known in time where a job is: a cell has not answered, or ``trouble`` has kept this
-    client from placing the job, or from finishing its move.
+    client from placing the job, or from finishing its move, or by the last ``answers`` it is in no cell.
     """
     cell, error = next(iter(silent.items()), ("", trouble))
     detail = f"it could not be found out in time in which cell the job {job!r} is"
     if cell:
         detail = f"the cell {cell!r} does not answer, and may have the job {job!r}, which no other cell has"
+    elif error is None and answers:
+        preposition = {MOVED: "to", ARRIVING: "from"}
+        said = ", ".join(
+            f"{name} says {each.placement} {preposition.get(each.placement, '')} {each.other or ''}".rstrip()
+            for name, each in sorted(answers.items())
+        )
+        detail = f"no cell has the job {job!r}: {said}; see docs/cells.md#a-job-in-no-cell"
     overdue = DeadlineExceeded(detail if error is None else f"{detail}: {error}")
     overdue.__cause__ = error
     return overdue
