@@ -47,6 +47,8 @@ def move(client: Client, job: str, to: str, *, holder: str | None = None, wait: 
     for left in reversed(range(_TRIES)):
         here = client.of_job(job)
         if here.cell == to:
+            if not _has(here, job):
+                raise NotExist(Code.NOT_EXIST, f"there is no job {job!r}")
             return None
         try:
             return _moved(here, there, job, holder, wait)

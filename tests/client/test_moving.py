@@ -178,8 +178,9 @@ def test_a_job_that_is_led_or_locked_stays(client: milepost.Client, cells: dict[
     here_only(cells, job, "a")
     with pytest.raises(InvalidRequest, match="there is no cell 'c'"):
         move(client, job, "c")
-    with pytest.raises(NotExist):
-        move(client, "nosuch", "b")
+    for begins in cells:
+        with pytest.raises(NotExist):
+            move(client, job_of(begins, prefix="nosuch"), "b")
     assert move(client, job, "b") is not None
 
 
