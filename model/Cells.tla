@@ -48,7 +48,7 @@ Write(c, j) == \* under the current epoch; or one that needs none, as a savepoin
        !.bad = @ \cup Flag(rec[c].ep < gh.top, "stale") \cup Flag(rec[c].st = "moved", "late")]
   /\ UNCHANGED <<home, list, none, mv>>
 -----------------------------------------------------------------------------  \* movers
-Freeze(i, c, x) == \* a session that holds the epoch gets it again: that mover begins anew, with another id
+Freeze(i, c, x) == \* also a second id under one epoch, which the leader refuses: it draws a seal for one, not modelled here
   /\ mv[i].st = "new" /\ (i > 1 => mv[i - 1].st # "new") /\ c # x
   /\ IF rec[c].frz THEN UNCHANGED <<rec, gh>> ELSE Free(c) /\ Granted(c, TRUE)
   /\ mv' = [mv EXCEPT ![i] = [@ EXCEPT !.st = "begin", !.from = c, !.to = x, !.e = rec'[c].ep]]

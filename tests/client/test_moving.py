@@ -16,15 +16,14 @@ import milepost
 from milepost.core import moving as steps
 from milepost.core.calls import answers
 from milepost.core.calls.request import json_body
-from milepost.core.cell_list import CellList
 from milepost.core.store_calls import JSON
-from milepost.errors import Corrupt, DeadlineExceeded, EpochHeld, Fenced, InvalidRequest, JobElsewhere, NotExist
-from milepost.moving import _temporary, drop_copy, move
+from milepost.errors import Corrupt, EpochHeld, Fenced, InvalidRequest, JobElsewhere, NotExist
+from milepost.moving import _temporary, move
 from milepost.operations.handles import BEGIN_ARRIVAL, WRITE_RECORDS
 from milepost.standby import Standby
 from testbed.ports import Port
-from tests.client.conftest import Service, cell, eventually, serving
-from tests.client.test_cells import epoch_of, job_of, led, listed
+from tests.client.conftest import Service, cell, eventually
+from tests.client.test_cells import job_of, led, listed
 
 LARGE = b"0123456789abcdef" * 160 * 1024  # 2.5 MiB
 
@@ -376,60 +375,6 @@ def test_blobs_that_an_earlier_leader_has_put_are_put_again(tmp_path: Path) -> N
         mover.leave()
         mover.finish()
         assert seen(client, name) == before
-
-
-def test_a_copy_in_a_cell_that_grants_only_high_epochs_is_dropped_as_the_older_one(tmp_path: Path) -> None:
-    """The cell was restored from before the move, with ``--epochs-above``: its first grant there would make the copy
-    look like the newer one.
-    """
-    name = job_of("a")
-    ports: dict[str, Port] = {}
-
-    def restarted(of: str, *flags: str) -> Any:
-        (tmp_path / of).mkdir(exist_ok=True)
-        return serving(tmp_path / of, "--cell", of, "--cells", "a,b", *flags, port=ports[of])
-
-    with ExitStack() as stack:
-        ports.update({each: stack.enter_context(Port()) for each in ("a", "b")})
-        client = stack.enter_context(
-            milepost.Client(";".join(f"{each}=http://{port.address}" for each, port in ports.items()), timeout=60.0)
-        )
-        alone = {each: f"http://{port.address}" for each, port in ports.items()}
-        with restarted("a"), restarted("b"):
-            led(client, name)
-            body = {"cells": CellList.parse("a=http://x;b=http://x").digest}
-            placed = httpx.put(f"{alone['b']}/v1/jobs/{name}/placement", json=body, timeout=60.0)
-            assert placed.status_code == 200
-            assert [led(milepost.Client(alone["b"]), name) for _ in range(3)] == [1, 2, 3]
-        with restarted("a", "--epochs-above", "9"):
-            with restarted("b"), pytest.raises(InvalidRequest, match="'b' with --epochs-above 9 first"):
-                drop_copy(client, name, "b")
-            assert epoch_of(alone["a"], name) == 1
-            with restarted("b", "--epochs-above", "9"):
-                assert drop_copy(client, name, "b").epoch == 10
-                assert led(client, name) == 11
-                assert client.of_job(name).cell == "b"
-
-
-def test_a_job_whose_new_cell_has_lost_it_is_named_and_can_be_begun_there(tmp_path: Path) -> None:
-    """The records of the new cell were put back from before the move: here it had none."""
-    with ExitStack() as stack:
-        port = stack.enter_context(Port())
-        a, name = stack.enter_context(cell(tmp_path / "a", "a", "a,b")), job_of("a")
-        with (
-            cell(tmp_path / "b", "b", "a,b", port) as b,
-            milepost.Client(listed(a=a, b=b), timeout=60.0) as client,
-        ):
-            led(client, name)
-            assert move(client, name, "b") is not None
-        with cell(tmp_path / "anew", "b", "a,b", port) as b, milepost.Client(listed(a=a, b=b)) as client:
-            with pytest.raises(
-                DeadlineExceeded, match=f"no cell has the job '{name}': a says moved to b, b says none;"
-            ):
-                client.of_job(name, begin=True, timeout=5.0)
-            body = {"cells": CellList.parse("a=http://x;b=http://x").digest}
-            assert httpx.put(f"{b.url}/v1/jobs/{name}/placement", json=body, timeout=60.0).status_code == 200
-            assert led(client, name) == 1
 
 
 GOOD_HANDLE: dict[str, Any] = {

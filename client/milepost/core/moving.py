@@ -99,6 +99,8 @@ def copy(
         page = yield from _page(source, page.next, timeout)
     if digest.digest() != (yield from _digest(target, timeout)):
         raise _differs(source.store)
+    body = json_body({"move": move, "records": [], "complete": True})
+    yield from target.send(*target.at(WRITE_RECORDS), answers.whatever, JSON, body, timeout=timeout)
     return done
 
 

@@ -24,7 +24,7 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     None of the revisions of an arriving job is above ``newest``.
 
     ``seal`` proves that the old cell has set the tombstone: the old cell draws it, and tells it only in the tombstone.
-    An arriving job has the SHA-256 of it.
+    An arriving job has the SHA-256 of it. It is ``complete`` once the mover has compared the copy with the old cell.
     """
 
     phase: str
@@ -33,6 +33,7 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     epoch: int
     newest: int = 0
     seal: str = ""
+    complete: bool = False
 
 
 def sealed(seal: str) -> str:

@@ -179,10 +179,18 @@ class MovingOperations:
         return tuple(islice(chain(state.cleared(job, _MOST), files, state.damaged_paths(job)), _MOST_DROPPED))
 
     async def write(
-        self, caller: Caller, job: str, move: str, records: Sequence[Moved], blobs: Mapping[str, str]
+        self,
+        caller: Caller,
+        job: str,
+        move: str,
+        records: Sequence[Moved],
+        blobs: Mapping[str, str],
+        *,
+        complete: bool = False,
     ) -> Reply:
         """Write records of an arriving job, whose blobs have the keys ``blobs`` here, by those that they had in the old
-        cell. Raises ``invalid-request`` problems for what no record can be, and those of `Submitter.perform`.
+        cell. With ``complete``, they are the last ones. Raises ``invalid-request`` problems for what no record can be,
+        and those of `Submitter.perform`.
 
         A blob that no record names yet may have been collected once another leadership has begun. Then this raises a
         ``blob-missing`` problem, and the blobs must be put again.
@@ -203,11 +211,13 @@ class MovingOperations:
             return blobs[key]
 
         written = dict(arriving(job, each.kind, each.record, found.newest, blob_of) for each in records)
-        request = ImportRecords(caller.attempt, job, move, written)
+        request = ImportRecords(caller.attempt, job, move, written, complete)
         return reply_of(await self._submitter.submit_and_wait(request, generation))
 
     async def finish(self, caller: Caller, job: str, seal: str) -> Reply:
-        """Let an arriving job be here. Raises ``fenced`` problems if the seal is not that of its move."""
+        """Let an arriving job be here. Raises ``fenced`` problems if the seal is not that of its move, or the copy is
+        not complete.
+        """
         store = self._journal.state().store(job)
         above = store.move.newest if isinstance(store, Store) and store.move is not None else 0
         return await self._submitter.perform(FinishArrival(caller.attempt, job, "", seal, above))

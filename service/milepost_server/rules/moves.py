@@ -180,11 +180,17 @@ def import_records(view: View, request: ImportRecords, context: DecisionContext)
             record = replace(record, manifests=manifests)
         known = hasattr(record, "evicted_answers_at")
         changes[key] = replace(record, evicted_answers_at=context.revision) if known else record
+    if request.complete:
+        changes[store_key(store.name)] = store.moving(replace(store.move, complete=True))
     return Accepted(Answer(), changes)
 
 
 def finish_arrival(view: View, request: FinishArrival, context: DecisionContext) -> Decision:
-    """Let the job be here. The seal proves that the old cell has its tombstone, which alone tells it."""
+    """Let the job be here. The seal proves that the old cell has its tombstone, which alone tells it.
+
+    A mover asks for the tombstone of a complete copy only. So one that is not complete is an older one, which somebody
+    has put back.
+    """
     store = view.store(request.store_name)
     if not isinstance(store, Store):
         return Refused(Code.NOT_EXIST, f"no job {request.store_name!r} is being moved here")
@@ -192,6 +198,11 @@ def finish_arrival(view: View, request: FinishArrival, context: DecisionContext)
         return Accepted(Answer())
     if store.move is None or store.move.phase != ARRIVING or store.move.seal != sealed(request.seal):
         return _of_another_move(store)
+    if not store.move.complete:
+        detail = (
+            f"the copy of {store.name!r} here is not complete: it is older than the tombstone in {store.move.cell!r}"
+        )
+        return Refused(Code.FENCED, detail, {"current": store.epoch})
     told = history.act(view, request, kinds.MOVED, context, source=store.move.cell, epoch=store.move.epoch)
     return Accepted(Answer(), {store_key(store.name): store.moving(None), **told})
 

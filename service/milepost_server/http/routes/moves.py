@@ -104,6 +104,7 @@ class RecordsBody(msgspec.Struct, forbid_unknown_fields=True):
     move: MoveId
     records: list[MovedRecord]
     blobs: dict[str, str] = {}
+    complete: bool = False
 
 
 @answers(
@@ -232,19 +233,22 @@ async def list_records(request: HttpRequest, store: str) -> Response:
                 },
             },
             "blobs": {"type": "object", "additionalProperties": {"type": "string"}},
+            "complete": {"type": "boolean"},
         },
         ["move", "records"],
     ),
 )
 async def write_records(request: HttpRequest, store: str) -> Response:
     """Write records of an arriving job, as the old cell lists them. `blobs` has the key here of each blob that they
-    name, by its key there. Writing a record again changes nothing.
+    name, by its key there. Writing a record again changes nothing. `complete` says, after the last of them, that both
+    cells list the same: a copy that is not complete never becomes the job.
     """
     checked_name(store, "store")
     acting = caller(request)
     async with long_json_of(request, RecordsBody, _MOST_BYTES) as body:
         records = [Moved(each.kind, each.record) for each in body.records]
-        reply = await request.operations.moving.write(acting, store, body.move, records, body.blobs)
+        writing = request.operations.moving.write(acting, store, body.move, records, body.blobs, complete=body.complete)
+        reply = await writing
     return json_reply(request.operations.placement.shown(reply, store))
 
 

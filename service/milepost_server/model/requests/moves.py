@@ -72,9 +72,12 @@ class DropLeft(StoreRequest, frozen=True, gc=False):
 
 
 class ImportRecords(MoveRequest, frozen=True, gc=False):
-    """Write ``records`` of an arriving job, by their keys. Their revisions and blobs are those of this cell."""
+    """Write ``records`` of an arriving job, by their keys. Their revisions and blobs are those of this cell. With
+    ``complete``, all have been written, and were compared with those of the old cell.
+    """
 
     records: Mapping[str, Any] = {}
+    complete: bool = False
 
 
 class FinishArrival(MoveRequest, frozen=True, gc=False):
