@@ -68,14 +68,16 @@ def proposed(jobs: Mapping[str, Mapping[str, str]]) -> Iterator[Proposal]:
     """Yield moves after which no cell has two jobs more than another one. ``jobs`` has the state of each job of each
     cell.
     """
-    left = {cell: sorted(states, key=lambda job: (states[job] in _LED, job)) for cell, states in jobs.items()}
+    left = {
+        cell: sorted(states, key=lambda job: (states[job] in _LED, job), reverse=True) for cell, states in jobs.items()
+    }
     counts = {cell: len(states) for cell, states in jobs.items()}
     while True:
         fullest = max(counts, key=lambda cell: (counts[cell], cell))
         emptiest = min(counts, key=lambda cell: (counts[cell], cell))
         if counts[fullest] - counts[emptiest] < 2:
             return
-        job = left[fullest].pop(0)
+        job = left[fullest].pop()
         counts[fullest], counts[emptiest] = counts[fullest] - 1, counts[emptiest] + 1
         yield Proposal(job, fullest, emptiest, jobs[fullest][job])
 
