@@ -78,7 +78,7 @@ def drop_copy(client: Client, job: str, keep: str, *, holder: str | None = None,
     _check_older(here, there, copy + 1, kept)
     above = here.status().epochs_above or 0
     if above >= kept:
-        kept = _raised(there, job, above, holder, wait)
+        kept = _raised(there, job, kept, above, holder, wait)
     with here.session(holder, _SESSION_SECONDS) as leaving:
         store = leaving.store(job)
         epoch = store.campaign(wait, if_stopped=True).epoch
@@ -98,11 +98,10 @@ def _has(cell: Client, job: str) -> bool:
     return cell._driver.run(asked(cell._caller, job, cell.timeout)).placement == HERE
 
 
-def _raised(there: Client, job: str, above: int, holder: str | None, wait: float) -> int:
-    """Have the job granted an epoch above ``above`` in the cell that keeps it, and return it. Raises `InvalidRequest`
-    if the cell would grant a lower one.
+def _raised(there: Client, job: str, kept: int, above: int, holder: str | None, wait: float) -> int:
+    """Have the job, whose epoch is ``kept``, granted one above ``above`` in the cell that keeps it, and return it.
+    Raises `InvalidRequest` if the cell would grant a lower one.
     """
-    kept = there.store(job).current_epoch().epoch
     if max(kept, there.status().epochs_above or 0) < above:
         detail = f"the cell of the copy grants only epochs above {above}: restart the replicas of {there.cell!r} with"
         raise InvalidRequest(Code.INVALID_REQUEST, f"{detail} --epochs-above {above} first. Nothing was dropped")

@@ -53,7 +53,7 @@ pointer stores take 256 KiB.
 """
 
 _MOST_LOOKED_AT: Final = 2000
-"""The most records that are looked at for one page: those that nobody can see any more are left out."""
+"""One page looks at this many records at most. It leaves out those that nobody can see any more."""
 
 _MOST_DROPPED: Final = 200
 _CLEARING_SECONDS: Final = 15.0

@@ -198,7 +198,7 @@ def _alone(callers: Mapping[str, Caller], cell: str, job: str, deadline: float) 
     """Ask the other cells whether they have the job as well, which ``cell`` has: old records may have been put back
     into one. A cell that does not answer is passed over, since the job is known to be there. Raises `CellsDiffer`.
     """
-    for other in callers.keys() - {cell}:
+    for other in (name for name in callers if name != cell):
         # a job that is moved meanwhile may be seen in both; nobody moves it to and fro as fast
         for each in (other, cell, other):
             left = max(_LEAST_SECONDS, deadline - callers[each].clock())
@@ -267,20 +267,20 @@ def _job_of(path: str) -> str | None:
 
 
 def _overdue(
-    job: str, silent: Mapping[str, MilepostError], trouble: MilepostError | None, answers: Mapping[str, Placement]
+    job: str, silent: Mapping[str, MilepostError], trouble: MilepostError | None, last: Mapping[str, Placement]
 ) -> DeadlineExceeded:
     """Return the error if it is not known in time where a job is: a cell has not answered, or ``trouble`` has kept this
-    client from placing the job, or from finishing its move, or by the last ``answers`` it is in no cell.
+    client from placing the job, or from finishing its move, or by the ``last`` answers it is in no cell.
     """
     cell, error = next(iter(silent.items()), ("", trouble))
     detail = f"it could not be found out in time in which cell the job {job!r} is"
     if cell:
         detail = f"the cell {cell!r} does not answer, and may have the job {job!r}, which no other cell has"
-    elif error is None and answers:
+    elif error is None and last:
         preposition = {MOVED: "to", ARRIVING: "from"}
         said = ", ".join(
             f"{name} says {each.placement} {preposition.get(each.placement, '')} {each.other or ''}".rstrip()
-            for name, each in sorted(answers.items())
+            for name, each in sorted(last.items())
         )
         detail = f"no cell has the job {job!r}: {said}; see docs/cells.md#a-job-in-no-cell"
     overdue = DeadlineExceeded(detail if error is None else f"{detail}: {error}")
