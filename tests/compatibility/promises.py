@@ -19,10 +19,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import typer
-
 import milepost
-from milepost.cli.app import application
+from milepost.cli.app import root_command
 from milepost.wire import Code, Header
 from milepost_server.__main__ import parser
 from testbed.server import ROOT, ServerProcess
@@ -88,7 +86,7 @@ def today(openapi: Mapping[str, Any]) -> Inventory:
         "problem codes": {code.value for code in Code},
         "headers": {value for name, value in vars(Header).items() if not name.startswith("_")},
         "flags of the server": {option for action in parser({})._actions for option in action.option_strings},
-        "commands and their options": set(_options(typer.main.get_command(application()), "milepost")),
+        "commands and their options": set(_options(root_command(), "milepost")),
         "values of the chart": {value.path for value in chart_page.values(chart_page.VALUES.read_text("utf-8"))},
         "metrics": set(re.findall(r"\bmilepost_[a-z0-9_]+\b", (ROOT / "docs" / "metrics.md").read_text("utf-8"))),
     }

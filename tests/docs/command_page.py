@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import typer.main
 import typer.testing
 
-from milepost.cli.app import application
+from milepost.cli.app import application, root_command
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 SAYS = "`python -m tests.docs.command_page` writes what follows anew after a change of the commands.\n"
@@ -20,7 +19,7 @@ def written(page: str) -> str:
     """Return the page with what ``--help`` says now."""
     kept, said, _ = page.partition(SAYS)
     assert said, f"the page has to say: {SAYS}"
-    return kept + SAYS + "".join(_section(names) for names in _commands((), typer.main.get_command(application())))
+    return kept + SAYS + "".join(_section(names) for names in _commands((), root_command()))
 
 
 def _commands(names: tuple[str, ...], command: Any) -> Iterator[tuple[str, ...]]:

@@ -22,10 +22,9 @@ from typing import Any
 
 import pytest
 import tomllib
-import typer.main
 import yaml
 
-from milepost.cli.app import application
+from milepost.cli.app import root_command
 from milepost_server.__main__ import parser
 from tests.docs import pasted
 from tests.docs.blocks import READ, ROOT, RUN, SHOWN, Block, all_blocks
@@ -192,7 +191,7 @@ def test_each_command_of_milepost_exists() -> None:
     found = 0
     for block, words in commands():
         if words[0] == "milepost":  # and not .venv/bin/milepost, by which a recipe shows a command of its own
-            command: Any = typer.main.get_command(application())
+            command: Any = root_command()
             for word in words[1:]:
                 if word in getattr(command, "commands", {}):
                     command = command.commands[word]

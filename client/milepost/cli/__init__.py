@@ -14,9 +14,9 @@ _EXTRA = ("typer", "yaml")
 def main() -> None:
     """Run the ``milepost`` command."""
     try:
-        from milepost.cli.app import application
+        from milepost.cli.app import root_command
     except ModuleNotFoundError as missing:
         if missing.name not in _EXTRA:
             raise
         sys.exit(f"the milepost command needs {missing.name}: install the SDK with its extra cli")
-    application()()
+    root_command()()

@@ -6,6 +6,8 @@ Each subcommand prints a table, JSON or YAML on stdout, and errors on stderr.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -55,11 +57,21 @@ else:
         raise typer.Exit(125)  # the exit code by which `milepost run` reports its own failures
 
 
+@cache
+def root_command() -> Callable[[], None]:
+    """Return the function that parses `sys.argv` and runs what it says.
+
+    A process that runs several commands makes it once: that takes a third of a second.
+    """
+    return typer.main.get_command(application())
+
+
+@cache
 def application() -> typer.Typer:
     """Return the command with all its subcommands, in the order of its help.
 
-    Rich markup is turned off, so that help is plain text. An unexpected error shows no values of variables, since one
-    of them is the token.
+    It is made once, since it adds commands to the groups of other modules. Rich markup is turned off, so that help is
+    plain text. An unexpected error shows no values of variables, since one of them is the token.
     """
     app = typer.Typer(
         no_args_is_help=True,
