@@ -60,11 +60,19 @@ def begin(client: milepost.Client, name: str) -> str:
 
 
 def state_of(client: milepost.Client, name: str) -> int:
-    """The batch at which the job is, of which each part must say the same."""
+    """The batch at which the job is, of which each part must say the same.
+
+    The restore of a caller that was just killed may still be committed. So the parts count only if the record has the
+    same version before and after they are read. Each job is restored at most once meanwhile.
+    """
     store = client.store(name)
-    record = decode(store.read(JOB))
-    committed = {int(file.path.rpartition("/")[2]) for file in store.files.list("checkpoint/commits")}
-    parts = (record.published, record.manifest, int(store.files.read("checkpoint/state/0/0/state")), max(committed))
+    while True:
+        version = store.get(JOB).version
+        record = decode(store.read(JOB))
+        committed = {int(file.path.rpartition("/")[2]) for file in store.files.list("checkpoint/commits")}
+        parts = (record.published, record.manifest, int(store.files.read("checkpoint/state/0/0/state")), max(committed))
+        if store.get(JOB).version == version:
+            break
     assert parts == (record.published, {"batch": record.published}, record.published, record.published)
     assert committed == {*range(record.published + 1)}
     return record.published
