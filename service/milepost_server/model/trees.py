@@ -100,7 +100,8 @@ class TreeSnapshot(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A snapshot: the tree at ``revision``, right after Spark committed ``batch`` of the query in ``directory``.
 
     ``taken`` is the time at which the batch was committed. It is empty if a release that did not store the time took
-    the snapshot, and for the snapshot that a rollback takes. It is shown to users; Milepost makes no decision by it.
+    the snapshot, and after a rollback to a savepoint whose snapshot was dropped. It is shown to users; Milepost makes
+    no decision by it.
     """
 
     directory: str

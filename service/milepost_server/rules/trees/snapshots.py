@@ -105,9 +105,10 @@ def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context:
     """Roll the tree back to a revision. Savepoints stay, and a manifest that is being made will not be used.
 
     Later snapshots are marked as passed over. The current state becomes one more such snapshot, so that no file of it
-    is dropped before the query has made as many new snapshots as a query keeps. Each path in ``keep`` must exist now,
-    and its directory must have existed at the revision. If the request also replaces the state of a handle, the handle
-    must pass the checks of any other replace; if it does not, the tree stays unchanged, too.
+    is dropped before the query has made as many new snapshots as a query keeps. The snapshot at the revision is the
+    newest then, also if an earlier rollback passed it over or only a savepoint kept it. Each path in ``keep`` must
+    exist now, and its directory must have existed at the revision. If the request also replaces the state of a handle,
+    the handle must pass the checks of any other replace; if it does not, the tree stays unchanged, too.
     """
     if request.revision not in tree.kept:
         return Refused(
@@ -131,17 +132,16 @@ def _roll_back(view: View, store: Store, tree: Tree, request: RollBack, context:
                 Code.NOT_EXIST, f"{path!r} cannot be kept: it is not there, or had no directory at {request.revision}"
             )
     rollback = Rollback(request.revision, context.revision, request.keep)
-    snapshots = tuple(snapshot for snapshot in tree.snapshots if snapshot.revision <= request.revision)
-    later = tuple(snapshot for snapshot in tree.snapshots if snapshot.revision > request.revision)
+    kept: tuple[TreeSnapshot | Savepoint, ...] = (*tree.savepoints, *tree.passed_over, *tree.snapshots)
+    target = next(each for each in reversed(kept) if each.revision == request.revision)
+    snapshots, others = _led_back(tree, target)
     back = replace(
         tree,
         rollbacks=(*tree.rollbacks, rollback),
         snapshots=snapshots,
-        passed_over=(*tree.passed_over, *later, *_as_it_is(tree, context.revision - 1))[-MOST_SNAPSHOTS:],
+        passed_over=(*others, *_as_it_is(tree, context.revision - 1))[-MOST_SNAPSHOTS:],
         compacting=0,
     )
-    kept: tuple[TreeSnapshot | Savepoint, ...] = (*tree.savepoints, *tree.passed_over, *tree.snapshots)
-    target = next(each for each in reversed(kept) if each.revision == request.revision)
     newest = max(tree.snapshots, key=lambda each: each.revision, default=None)
     entered = history.act(
         view,
@@ -170,16 +170,37 @@ def _about(snapshot: TreeSnapshot | Savepoint) -> dict[str, Any]:
     return {"snapshot": snapshot.revision, "batch": snapshot.batch, "directory": snapshot.directory}
 
 
+def _led_back(
+    tree: Tree, target: TreeSnapshot | Savepoint
+) -> tuple[tuple[TreeSnapshot, ...], tuple[TreeSnapshot, ...]]:
+    """Return the snapshots of a tree that is rolled back to ``target``, which is the newest of them, and those that are
+    passed over.
+    """
+    revision = target.revision
+    snapshots = tuple(each for each in tree.snapshots if each.revision <= revision)
+    passed_over = tuple(each for each in tree.passed_over if each.revision != revision)
+    later = tuple(each for each in tree.snapshots if each.revision > revision)
+    if any(each.revision == revision for each in snapshots):
+        return snapshots, (*passed_over, *later)
+    if isinstance(target, Savepoint):
+        target = TreeSnapshot(target.directory, target.batch, revision)
+    # a tree has one snapshot for each batch of a query
+    same = tuple(each for each in snapshots if (each.directory, each.batch) == (target.directory, target.batch))
+    return (*(each for each in snapshots if each not in same), target), (*passed_over, *same, *later)
+
+
 def _as_it_is(tree: Tree, revision: int) -> tuple[TreeSnapshot, ...]:
-    """Return, as a tuple, a new snapshot of the tree at a revision, with the last batch before that revision. Return an
+    """Return, as a tuple, a new snapshot of the tree at a revision, with the batch of the newest snapshot. Return an
     empty tuple if there is a snapshot at the revision already. A savepoint at the revision does not count, since it may
     be dropped.
     """
     if any(snapshot.revision == revision for snapshot in (*tree.snapshots, *tree.passed_over)):
         return ()
-    kept: tuple[TreeSnapshot | Savepoint, ...] = (*tree.snapshots, *tree.savepoints, *tree.passed_over)
+    # without snapshots, a release that left the target of a rollback out of them has rolled the tree back
+    kept: tuple[TreeSnapshot | Savepoint, ...] = tree.snapshots or (*tree.savepoints, *tree.passed_over)
     last = max(kept, key=lambda each: each.revision)
-    return (TreeSnapshot(last.directory, last.batch, revision),)
+    taken = last.taken if isinstance(last, TreeSnapshot) else ""
+    return (TreeSnapshot(last.directory, last.batch, revision, taken),)
 
 
 def _clone(view: View, store: Store, tree: Tree, request: CloneTree, context: DecisionContext) -> Decision:

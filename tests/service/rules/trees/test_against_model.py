@@ -71,8 +71,8 @@ class Moment:
     came_from: dict[str, tuple[str, int]] = field(default_factory=dict)
     """What a path was renamed from, and under which epoch."""
     savepoints: dict[str, tuple[int, Files]] = field(default_factory=dict)
-    passed_over: list[tuple[str, int, Files]] = field(default_factory=list)
-    """The directory, the revision and the files of each snapshot that a rollback passed over."""
+    passed_over: list[tuple[tuple[str, int], int, Files]] = field(default_factory=list)
+    """The directory and the batch, the revision and the files of each snapshot that a rollback passed over."""
     forgotten: set[str] = field(default_factory=set)
     """Of these paths it may not be known any more what they were renamed from."""
     record: str = ""
@@ -130,23 +130,30 @@ class Moment:
             del self.snapshots[key]
         if len(of_query) >= KEPT_CUTS:
             oldest = self.snapshots[of_query[-KEPT_CUTS]][0]
-            self.passed_over = [each for each in self.passed_over if each[0] != committed[0] or each[1] > oldest]
+            self.passed_over = [each for each in self.passed_over if each[0][0] != committed[0] or each[1] > oldest]
 
     def kept(self) -> dict[int, Files]:
         """What each snapshot, each savepoint and each snapshot that was passed over shows, by revision."""
         over = {revision: files for _, revision, files in self.passed_over}
         return over | dict((*self.snapshots.values(), *self.savepoints.values()))
 
-    def go_back(self, revision: int, now: int, files: Files, last: str) -> None:
-        """Let the files be these, as they were at one revision. What was there right before ``now`` is passed over, as
-        one of the query in the directory ``last``.
+    def go_back(self, revision: int, now: int, files: Files, target: tuple[str, int]) -> None:
+        """Let the files be these, as they were at one revision, whose snapshot is that of the batch ``target``. What
+        was there right before ``now`` is passed over, as of the batch of the newest snapshot.
         """
         before = {path: blob for path, blob in self.files.items() if blob is None or not is_temporary(path)}
         snapshots = {at for at, _ in self.snapshots.values()} | {at for _, at, _ in self.passed_over}
+        last = max(self.snapshots, key=lambda key: self.snapshots[key][0])
         here = [] if now - 1 in snapshots else [(last, now - 1, before)]
-        self.passed_over += [(key[0], at, shown) for key, (at, shown) in self.snapshots.items() if at > revision]
-        self.passed_over += here
+        shown = self.kept()[revision]
+        self.passed_over = [each for each in self.passed_over if each[1] != revision]
+        later = [(key, at, there) for key, (at, there) in self.snapshots.items() if at > revision]
         self.snapshots = {key: snapshot for key, snapshot in self.snapshots.items() if snapshot[0] <= revision}
+        if all(at != revision for at, _ in self.snapshots.values()):
+            if target in self.snapshots:
+                self.passed_over.append((target, *self.snapshots.pop(target)))
+            self.snapshots[target] = (revision, shown)
+        self.passed_over += [*later, *here]
         self.files = files
 
     def settle(self, revision: int) -> None:
@@ -426,8 +433,8 @@ class TreesAgainstModel(RuleBasedStateMachine):
             self.model.record = self.model.record if request.replace is None else request.replace.blob.key
             files = {path: what for path, what in then.items() if not stays(path)}
             files |= {path: what for path, what in now.items() if stays(path)}
-            over = self._records()[1].passed_over
-            self.model.go_back(revision, self.revision, files, over[-1].directory if over else "")
+            at = next(each for each in self._records()[1].snapshots if each.revision == revision)
+            self.model.go_back(revision, self.revision, files, (at.directory, at.batch))
             self.model.forgotten |= self.model.files.keys() | set(FILES)
             self.compacting = self.made = self.made_as = None
 
@@ -578,8 +585,8 @@ class TreesAgainstModel(RuleBasedStateMachine):
         assert {(snapshot.directory, snapshot.batch): snapshot.revision for snapshot in tree.snapshots} == {
             key: revision for key, (revision, _) in self.model.snapshots.items()
         }
-        assert [snapshot.revision for snapshot in tree.passed_over] == [
-            revision for _, revision, _ in self.model.passed_over
+        assert [((each.directory, each.batch), each.revision) for each in tree.passed_over] == [
+            (key, revision) for key, revision, _ in self.model.passed_over
         ]
         for revision, files in self.model.kept().items():
             shown: Files = {}

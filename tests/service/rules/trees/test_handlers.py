@@ -121,6 +121,48 @@ def test_rollbacks_without_number_pass_over_a_bounded_number_of_snapshots() -> N
     assert {(snapshot.directory, snapshot.batch) for snapshot in passed_over} == {(first.directory, first.batch)}
 
 
+def test_a_rollback_makes_its_target_the_newest_snapshot_and_names_what_it_leaves_by_its_batch() -> None:
+    bench = Bench(kept_snapshots=2)
+
+    def back_to(revision: int) -> int:
+        """Roll back, and return the revision of what was left."""
+        left = bench.revision
+        assert isinstance(bench.ask(RollBack(LEADER, STORE, "", 1, revision)), Accepted)
+        bench.trim()
+        bench.commit()
+        return left
+
+    def kept() -> list[tuple[int, int]]:
+        return [(each.batch, each.revision) for each in bench.tree().snapshots]
+
+    def passed_over() -> list[tuple[int, int]]:
+        return [(each.batch, each.revision) for each in bench.tree().passed_over]
+
+    at = []
+    for batch in range(4):
+        bench.put(f"commits/{batch}")
+        at.append(bench.revision)
+        if batch == 0:
+            bench.ask(MakeSavepoint(LEADER, STORE, "first", 0))
+    bench.put("offsets/4")
+    third = back_to(at[2])
+    assert (kept(), passed_over()) == ([(2, at[2])], [(3, at[3]), (3, third)])
+    second = back_to(third)
+    assert kept() == [(2, at[2]), (3, third)], "the rollback is undone: the job is at batch 3 again"
+    assert passed_over() == [(3, at[3]), (2, second)], "and what was left is batch 2"
+    left = back_to(at[0])
+    assert kept() == [(0, at[0])], "a savepoint, whose snapshot was dropped"
+    assert passed_over() == [(3, at[3]), (2, second), (2, at[2]), (3, third), (3, left)]
+    left = back_to(at[3])
+    assert kept() == [(0, at[0]), (3, at[3])]
+    assert passed_over()[-1] == (0, left)
+    back_to(third)
+    assert kept() == [(0, at[0]), (3, third)], "one snapshot for each batch"
+    assert (3, at[3]) in passed_over(), "and none is lost"
+    bench.put("commits/4")
+    assert [batch for batch, _ in kept()] == [3, 4]
+
+
 def test_of_a_renamed_query_the_latest_batches_are_kept(committing: bool) -> None:
     bench = Bench(kept_snapshots=2)
     for batch in (9, 10, 11):
