@@ -198,7 +198,7 @@ def _as_it_is(tree: Tree, revision: int) -> tuple[TreeSnapshot, ...]:
         return ()
     # without snapshots, a release that left the target of a rollback out of them has rolled the tree back
     kept: tuple[TreeSnapshot | Savepoint, ...] = tree.snapshots or (*tree.savepoints, *tree.passed_over)
-    last = max(kept, key=lambda each: each.revision)
+    last = max(kept, key=lambda each: (each.revision, each.batch))  # after a rename, several have one revision
     taken = last.taken if isinstance(last, TreeSnapshot) else ""
     return (TreeSnapshot(last.directory, last.batch, revision, taken),)
 

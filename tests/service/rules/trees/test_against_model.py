@@ -143,7 +143,7 @@ class Moment:
         """
         before = {path: blob for path, blob in self.files.items() if blob is None or not is_temporary(path)}
         snapshots = {at for at, _ in self.snapshots.values()} | {at for _, at, _ in self.passed_over}
-        last = max(self.snapshots, key=lambda key: self.snapshots[key][0])
+        last = max(self.snapshots, key=lambda key: (self.snapshots[key][0], key[1]))
         here = [] if now - 1 in snapshots else [(last, now - 1, before)]
         shown = self.kept()[revision]
         self.passed_over = [each for each in self.passed_over if each[1] != revision]
@@ -585,9 +585,10 @@ class TreesAgainstModel(RuleBasedStateMachine):
         assert {(snapshot.directory, snapshot.batch): snapshot.revision for snapshot in tree.snapshots} == {
             key: revision for key, (revision, _) in self.model.snapshots.items()
         }
-        assert [((each.directory, each.batch), each.revision) for each in tree.passed_over] == [
-            (key, revision) for key, revision, _ in self.model.passed_over
-        ]
+        over = [(each.revision, (each.directory, each.batch)) for each in tree.passed_over]
+        model = [(revision, key) for key, revision, _ in self.model.passed_over]
+        assert [revision for revision, _ in over] == [revision for revision, _ in model]
+        assert sorted(over) == sorted(model)
         for revision, files in self.model.kept().items():
             shown: Files = {}
             for record in self.view.paths(STORE, ""):
