@@ -144,9 +144,9 @@ lint: $(ready) ## Style and likely mistakes
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 
-# What of the SDK need not work on Windows: milepost run, and the process by which the server decodes state. The same
+# What of the SDK need not work on Windows: milepost run, and the processes by which the server decodes state and acts. The same
 # list is in tests/client/as_windows.py.
-posix_only := milepost/(supervise/|cli/run\.py|state/processors/lookups\.py)
+posix_only := milepost/(supervise/|cli/run\.py|process_pipe\.py|served_acts\.py|state/processors/lookups\.py)
 
 .PHONY: types
 types: $(ready) ## Types, and the SDK's once more as its oldest Python sees them, and as Windows does

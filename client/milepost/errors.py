@@ -21,6 +21,7 @@
     │   ├── EpochHeld                 a campaign's wait ended; ``holder`` and ``epoch`` say who leads
     │   ├── Fenced                    a newer driver leads this store; stop writing
     │   ├── CellsDiffer               client and cell have different lists of cells; no job was begun
+    │   ├── Unsafe                    no driver could go on from what an act would leave; nothing was changed
     │   ├── JobElsewhere              the job was moved, or is being moved, to another cell; ``extras`` name it
     │   ├── SessionLost
     │   │   ├── SessionExpired
@@ -404,6 +405,10 @@ class CellsDiffer(Problem):
     """
 
 
+class Unsafe(Problem):
+    """No driver could go on from the job that an act of the service would leave, so nothing was changed."""
+
+
 class JobElsewhere(Problem):
     """The job is in another cell: it was moved there, or is not yet moved here. Nothing was changed. The extra ``cell``
     names the other cell, and ``epoch`` the epoch under which the job was moved.
@@ -484,6 +489,7 @@ ERROR_OF: dict[Code, type[Problem]] = {
     Code.HELD: EpochHeld,
     Code.FENCED: Fenced,
     Code.CELLS_DIFFER: CellsDiffer,
+    Code.UNSAFE: Unsafe,
     Code.ELSEWHERE: JobElsewhere,
     Code.SESSION_EXPIRED: SessionExpired,
     Code.BLOB_MISSING: BlobMissing,

@@ -105,6 +105,19 @@ def _offset_log(plan: JobRestore) -> str:
     return f"{plan.directory}/offsets/{plan.batch}"
 
 
+def chosen(
+    kept: KeptSnapshots, snapshot: str | None = None, batch: int | None = None, as_of: datetime | None = None
+) -> str:
+    """Return the name of the snapshot that the user names in one of three ways, of the newest if in none. Raises
+    `NotExist`, and the errors of `newest_of_batch`.
+    """
+    if batch is not None:
+        return newest_of_batch(kept, batch)
+    if as_of is not None:
+        return newest_as_of(kept, as_of)
+    return newest(kept) if snapshot is None else snapshot
+
+
 def newest_of_batch(kept: KeptSnapshots, batch: int) -> str:
     """Return the name of the newest snapshot of ``batch``, a batch of the job's checkpoint.
 

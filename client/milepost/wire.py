@@ -121,6 +121,7 @@ class Code(str, Enum):
     HELD = "held"
     FENCED = "fenced"
     CELLS_DIFFER = "cells-differ"
+    UNSAFE = "unsafe"
     ELSEWHERE = "elsewhere"
     SESSION_EXPIRED = "session-expired"
     BLOB_MISSING = "blob-missing"
@@ -174,6 +175,7 @@ PROBLEMS: Final[dict[Code, ProblemKind]] = {
     Code.HELD: ProblemKind(409, "Another session holds the epoch"),
     Code.FENCED: ProblemKind(409, "Another epoch is the current one"),
     Code.CELLS_DIFFER: ProblemKind(409, "The cell has another list of cells, and begins no job"),
+    Code.UNSAFE: ProblemKind(409, "No driver could go on from there"),
     Code.ELSEWHERE: ProblemKind(421, "The job is in another cell"),
     Code.SESSION_EXPIRED: ProblemKind(410, "The session has ended"),
     Code.BLOB_MISSING: ProblemKind(410, "The bytes are gone"),

@@ -22,6 +22,7 @@ from milepost_server.http.access.hosts import Hosts
 from milepost_server.http.access.job_tokens import JobTokens
 from milepost_server.http.access.log import AccessLog
 from milepost_server.http.access.tokens import TokenSource
+from milepost_server.http.acts.acting import JobActs
 from milepost_server.http.application import Application
 from milepost_server.http.cells.addresses import CellAddresses
 from milepost_server.http.cells.relay import CellRelay
@@ -32,6 +33,7 @@ from milepost_server.http.openapi import description
 from milepost_server.http.page import routes as page
 from milepost_server.http.requests import Context
 from milepost_server.http.routes import (
+    acts,
     cells,
     credentials,
     events,
@@ -83,6 +85,7 @@ _ROUTERS = (
     moves.router,
     history.router,
     wishes.router,
+    acts.router,
     credentials.router,
     health.router,
     cells.router,
@@ -218,6 +221,7 @@ def application(
         cells=CellRelay(
             settings.journal.cell, addresses or CellAddresses({}), leader_locator, peer.exchanges, replica.clock
         ),
+        acts=JobActs(replica.acts),
         clock=replica.clock,
         idle_seconds=replica.settings.idle_seconds,
         file_idle_seconds=replica.settings.file_idle_seconds,
@@ -242,9 +246,10 @@ def application(
 
 def create_app(context: Context) -> Application:
     """Make the ASGI application of one replica. It neither opens nor closes the replica's backends."""
-    made = description.Description(context.version, routes())
-    described = APIRoute("/openapi.json", made.answer, methods=["GET"], include_in_schema=False)
-    return Application(context, Routes([*routes(), described]))
+    document = description.Description(context.version, routes())
+    described = APIRoute("/openapi.json", document.answer, methods=["GET"], include_in_schema=False)
+    made = context.acts.application = Application(context, Routes([*routes(), described]))
+    return made
 
 
 def routes() -> list[APIRoute]:

@@ -22,7 +22,13 @@ from types import ModuleType
 
 import milepost
 
-POSIX_ONLY = ("milepost.cli.run", "milepost.supervise", "milepost.state.processors.lookups")
+POSIX_ONLY = (
+    "milepost.cli.run",
+    "milepost.supervise",
+    "milepost.process_pipe",
+    "milepost.served_acts",
+    "milepost.state.processors.lookups",
+)
 """What need not work on Windows, with all below it, as in `make types`."""
 
 _MODULES = ("fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty")

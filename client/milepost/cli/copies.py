@@ -12,7 +12,7 @@ import typer
 from milepost.cli.acting import changing
 from milepost.cli.errors import ExitCode, asking
 from milepost.cli.files import Within
-from milepost.cli.jobs import AsOf, DryRun, Job, Named, OfBatch, chosen
+from milepost.cli.jobs import AsOf, DryRun, Job, Named, OfBatch
 from milepost.cli.options import Options, shared
 from milepost.cli.output import report, show_all
 from milepost.client import Client
@@ -22,7 +22,7 @@ from milepost.comparing import difference
 from milepost.dropping import JobDrop, drop
 from milepost.dropping import planned as planned_drop
 from milepost.errors import InvalidRequest
-from milepost.restoring import newest
+from milepost.restoring import chosen
 from milepost.wire import Code
 
 
@@ -52,8 +52,7 @@ def clone_job(
         client = _cell_of_both(whole, job, new)
         source = client.store(job)
         kept = source.files.snapshots()
-        unnamed = snapshot is None and batch is None and as_of is None
-        name = newest(kept) if unnamed else chosen(kept, snapshot, batch, as_of)
+        name = chosen(kept, snapshot, batch, as_of)
         made = planned_clone(client.store(new), source, name, new_query_id=new_query_id, timeout=within)
         if not dry_run:
             with changing(context, new, campaign=True, begin=True) as opened:

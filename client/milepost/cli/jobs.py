@@ -22,8 +22,7 @@ from milepost.errors import Damaged, MilepostError, NotExist
 from milepost.job_types import BegunBatch, HistoryEntry, JobInfo, JobSummary, StandbyInfo
 from milepost.rescaling import JobRescale
 from milepost.rescaling import planned as planned_rescale
-from milepost.restoring import newest_as_of, newest_of_batch
-from milepost.types import KeptSnapshots, Process, Wish
+from milepost.types import Process, Wish
 
 jobs = typer.Typer(
     rich_markup_mode=None,
@@ -163,15 +162,6 @@ def _checked(client: Client, wanted: list[str], max_age: float | None) -> Iterat
             yield {**line, "complaints": list(_complaints(line, max_age))}
     if not matched:
         typer.echo(f"warning: no job matches {' '.join(patterns)}", err=True)
-
-
-def chosen(kept: KeptSnapshots, snapshot: str | None, batch: int | None, as_of: datetime | None) -> str:
-    """Return the name of the snapshot that the user names in one of three ways. Raises `NotExist`."""
-    if batch is not None:
-        return newest_of_batch(kept, batch)
-    if as_of is not None:
-        return newest_as_of(kept, as_of)
-    return snapshot or ""
 
 
 @jobs.command("rescale")

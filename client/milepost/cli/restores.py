@@ -9,12 +9,12 @@ import typer
 
 from milepost.cli.acting import changing, in_the_way
 from milepost.cli.files import Within
-from milepost.cli.jobs import AsOf, DryRun, Job, Named, OfBatch, chosen
+from milepost.cli.jobs import AsOf, DryRun, Job, Named, OfBatch
 from milepost.cli.options import Options, shared
 from milepost.cli.output import report
 from milepost.cli.stopping import wait_until_ended
 from milepost.client import Client
-from milepost.restoring import JobRestore, planned, restore
+from milepost.restoring import JobRestore, chosen, planned, restore
 from milepost.source_offsets import TopicOffsets, parsed
 
 Offsets = Annotated[

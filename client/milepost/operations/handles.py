@@ -14,6 +14,7 @@ from milepost.operations.operation import (
     READS_BYTES,
     RECEIVES_BYTES,
     STORE,
+    RestOperation,
     Right,
     change,
     operation,
@@ -318,6 +319,40 @@ START_JOB = operation(
     takes=KEYED,
     gives=(Header.REPLAYED,),
 )
+
+
+def _act(id: str, name: str, summary: str) -> RestOperation:
+    """Return the operation of an act on a job that a process of the leader performs, as the SDK would."""
+    return operation(
+        id,
+        "POST",
+        f"{JOB}/{name}",
+        Right.WRITE,
+        {*COMMITS, *_OF_ACTS},
+        audit_name=name,
+        summary=summary,
+        answer="ActOnJob",
+        takes=KEYED,
+        gives=(Header.REPLAYED,),
+    )
+
+
+_OF_ACTS = {
+    Code.UNSUPPORTED_MEDIA_TYPE,
+    Code.NOT_EXIST,
+    Code.ALREADY_EXISTS,
+    Code.NOT_EMPTY,
+    Code.FENCED,
+    Code.CELLS_DIFFER,
+    Code.UNSAFE,
+    Code.BLOB_MISSING,
+    Code.VERSION_MISMATCH,
+    Code.NOT_SUPPORTED,
+}
+RESTORE_JOB = _act("restoreJob", "restore", "Restore a job to a snapshot")
+CLONE_JOB = _act("cloneJob", "clone", "Begin a job as a clone of another one")
+DROP_JOB_AS_ACT = _act("dropJobUnderNewEpoch", "drop", "Drop a job that no driver leads")
+RESCALE_JOB = _act("rescaleJob", "rescale", "Say what a rescale of a job would do")
 RESIGN = change("resign", "DELETE", f"{STORE}/epoch", {Code.FENCED}, summary="Resign", success=(204,))
 GET_CREDENTIALS = operation(
     "getCredentials",

@@ -19,6 +19,7 @@ from milepost_server.http.access.hosts import Hosts
 from milepost_server.http.access.job_tokens import Job
 from milepost_server.http.access.log import AccessLog
 from milepost_server.http.access.tokens import Principal
+from milepost_server.http.acts.acting import JobActs
 from milepost_server.http.cells.relay import CellRelay
 from milepost_server.http.connection.connections import Connections
 from milepost_server.http.metrics import Metrics
@@ -55,6 +56,7 @@ class Context:
     data_nodes: DataNodes
     metrics: Metrics
     cells: CellRelay
+    acts: JobActs
     clock: Callable[[], float]
     idle_seconds: float
     file_idle_seconds: float

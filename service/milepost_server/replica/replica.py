@@ -53,8 +53,10 @@ _LEAN = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1", "OMP_NU
 """The environment of a worker process. With these variables the process uses 75 MiB and reserves little address space,
 so that a memory limit can be set for it.
 """
-_MOST_LOOKUPS = 2
-_LOOKUPS_IDLE_SECONDS = 60.0
+ACTS = (sys.executable, "-P", "-m", "milepost.served_acts")
+"""The command of a worker process that performs acts on jobs: the SDK, which knows how, runs there."""
+_MOST_WORKERS = 2
+_IDLE_SECONDS = 60.0
 _BACKOFF_SECONDS = 0.5
 _PAUSE_SECONDS = 0.05
 """The pause between the loss of leadership and the next election. It prevents a busy loop if this replica loses each
@@ -114,7 +116,8 @@ class Replica:
         self._compaction = Compaction(
             self.journal, self.blobs, self.manifests, self.deletions, self.loop_time, clock, settings
         )
-        self.lookups = WorkerPool(LOOKUPS, most=_MOST_LOOKUPS, idle_seconds=_LOOKUPS_IDLE_SECONDS, environment=_LEAN)
+        self.lookups = WorkerPool(LOOKUPS, most=_MOST_WORKERS, idle_seconds=_IDLE_SECONDS, environment=_LEAN)
+        self.acts = WorkerPool(ACTS, most=_MOST_WORKERS, idle_seconds=_IDLE_SECONDS, environment=_LEAN)
         self.submitter = Submitter(
             self.journal, self.removals, self._trimming.make_room, clock, settings.request_seconds
         )
@@ -190,6 +193,7 @@ class Replica:
         """Resign, then close the backends."""
         await self.resign()
         await self.lookups.close()
+        await self.acts.close()
         await self.election.close()
         await self.pointers.close()
         await self.blobs.close()

@@ -31,6 +31,7 @@ CODES: dict[str, int] = {
     "held": 409,
     "fenced": 409,
     "cells-differ": 409,
+    "unsafe": 409,
     "elsewhere": 421,
     "session-expired": 410,
     "blob-missing": 410,

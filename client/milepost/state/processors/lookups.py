@@ -4,7 +4,7 @@ It is for a server that stores the files of state and does not decode them itsel
 process. It reads questions from its input, one after the other, asks the server back for the files that it needs, and
 writes the answer to its output. It ends when its input ends.
 
-A message is two lengths of four bytes, the highest first, then that many bytes of JSON and that many other bytes:
+The messages are those of `milepost.process_pipe`:
 
 ================================================  ======================================================================
 a question of the server                          ``{"state", "key", "variable", "version", "after", "limit"}``
@@ -21,16 +21,13 @@ from __future__ import annotations
 
 import json
 import os
-import resource
-import struct
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from itertools import islice
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
+from milepost.process_pipe import ProcessPipe, bound_memory
 from milepost.state.errors import (
     CoderError,
     FileMissing,
@@ -47,7 +44,6 @@ from milepost.state.store.files.contract import Created, FileInfo, FilesWithin, 
 from milepost.state.store.files.tree import DEFAULT_DIRECTORY
 
 _RECORD = "job"
-_LENGTHS = struct.Struct(">II")
 _PAGE_BYTES = 1024 * 1024
 """The size of a page of values in bytes of JSON: a page ends with the value that reaches it."""
 
@@ -59,26 +55,8 @@ _MEMORY = 128 * 1024 * 1024
 _TRIES = 3
 
 
-class Channel:
-    """The connection of the lookup process to the server: sends messages, and receives those of the server."""
-
-    def __init__(self, incoming: BinaryIO, outgoing: BinaryIO) -> None:
-        self._incoming = incoming
-        self._outgoing = outgoing
-
-    def receive(self) -> tuple[dict[str, Any], bytes] | None:
-        """Return the JSON and the bytes of the next message, None at the end of the input."""
-        lengths = self._incoming.read(_LENGTHS.size)
-        if len(lengths) < _LENGTHS.size:
-            return None
-        of_text, of_bytes = _LENGTHS.unpack(lengths)
-        return json.loads(self._incoming.read(of_text)), self._incoming.read(of_bytes)
-
-    def send(self, message: Mapping[str, Any]) -> None:
-        """Send a message of JSON without bytes."""
-        text = json.dumps(message, separators=(",", ":")).encode()
-        self._outgoing.write(_LENGTHS.pack(len(text), 0) + text)
-        self._outgoing.flush()
+class Channel(ProcessPipe):
+    """The connection of the lookup process to the server, which it asks for files."""
 
     def ask(self, what: str, name: str, **more: int | str) -> tuple[dict[str, Any], bytes]:
         """Ask the server for a file, a part of a file or a list of files, as ``what`` says ("handle", "read" or
@@ -229,23 +207,12 @@ def questions(channel: Channel) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Answer the server's questions until the input ends."""
-    _bound_memory()
+    bound_memory(_MEMORY)
     os.environ["TZ"] = "UTC"  # timestamps in state become datetimes without a zone, in the zone of the process
     time.tzset()
     channel = Channel(sys.stdin.buffer, sys.stdout.buffer)
     for question in questions(channel):
         channel.send(answered(channel, question))
-
-
-def _bound_memory() -> None:
-    """Limit the memory of this process, so that no file exhausts the memory of the server beside it. Tell the kernel to
-    end this process first if the machine's memory runs out.
-    """
-    statistics = Path("/proc/self/statm").read_text().split()
-    most = int(statistics[5]) * resource.getpagesize() + _MEMORY
-    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-    with suppress(OSError):  # if the OOM score cannot be set, the memory limit alone protects the machine
-        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 if __name__ == "__main__":

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from functools import cache, lru_cache
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message
@@ -35,7 +35,8 @@ _WITHOUT_BODY: Final = frozenset({204, 304})
 _NAME: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
 
-_EXTENSION: Final = "milepost.exchange"
+EXTENSION: Final = "milepost.exchange"
+"""The extension of a scope that holds the exchange while the application answers the request."""
 _CERTIFIED: Final = "milepost.certified"
 
 
@@ -122,7 +123,7 @@ class Exchange:
         """
         scope = self._scope
         extensions: dict[str, Any] = scope["extensions"]
-        extensions[_EXTENSION] = self
+        extensions[EXTENSION] = self
         try:
             await app(scope, self.receive, self.send)
         except DeliveryCut as error:
@@ -134,7 +135,7 @@ class Exchange:
                 log.error("the answer to %s %s has no end", scope["method"], scope["path"])
         finally:
             # break the reference cycle between exchange and scope, which would keep both in memory
-            del extensions[_EXTENSION]
+            del extensions[EXTENSION]
             if not self._is_over:
                 self._break_off()
 
@@ -276,11 +277,26 @@ class Exchange:
             self._go_on(_FAILED, more=False)
 
 
-def exchange_of(scope: MutableMapping[str, Any]) -> Exchange:
+class Answering(Protocol):
+    """What the application knows of the exchange of a request: the methods of `Exchange` that it calls."""
+
+    @property
+    def cut(self) -> Problem | None: ...
+
+    def note_waiting(self, waiting: int, /) -> None: ...
+
+    def take_whole(self) -> bytes | None: ...
+
+    async def reply(self, response: Response) -> None: ...
+
+    async def hung_up(self) -> None: ...
+
+
+def exchange_of(scope: MutableMapping[str, Any]) -> Answering:
     """Return the exchange of the request with this ASGI scope. Call this only while the application answers the
     request.
     """
-    exchange: Exchange = scope["extensions"][_EXTENSION]
+    exchange: Answering = scope["extensions"][EXTENSION]
     return exchange
 
 
@@ -289,7 +305,7 @@ def note_certificate(scope: MutableMapping[str, Any]) -> None:
     scope.setdefault("extensions", {})[_CERTIFIED] = {}
 
 
-def is_certified(scope: MutableMapping[str, Any]) -> bool:
+def is_certified(scope: Mapping[str, Any]) -> bool:
     """Return whether the client of this request has presented a certificate."""
     return _CERTIFIED in (scope.get("extensions") or {})
 

@@ -30,6 +30,7 @@ TAG_PATTERN: Final = r'^"[\x21\x23-\x7e]{1,128}"$'
 _TEXT: Schema = {"type": "string"}
 _CELL: Schema = {"type": "string", "pattern": "^" + CELL.pattern.removesuffix(r"\Z") + "$"}
 _COUNT: Schema = {"type": "integer", "format": "int64", "minimum": 0}
+_PUBLISHED: Schema = {"type": "integer", "format": "int64", "minimum": -1}
 _SECONDS: Schema = {"type": "number", "format": "double", "minimum": 0}
 _TIME: Schema = {"type": "string", "format": "date-time"}
 _FLAG: Schema = {"type": "boolean"}
@@ -229,6 +230,55 @@ SCHEMAS: Final[dict[str, Schema]] = {
     "RowsEntered": _object(entered=_COUNT),
     "HistoryRestored": _object(entered=_COUNT),
     "DroppedJob": _object(handles=_COUNT, snapshots=_COUNT),
+    "ActOnJob": _object(
+        (
+            "source",
+            "snapshot",
+            "revision",
+            "directory",
+            "batch",
+            "published",
+            "published_before",
+            "undo",
+            "files",
+            "bytes",
+            "handles",
+            "snapshots",
+            "savepoints",
+            "outputs",
+            "partitions_before",
+            "partitions",
+        ),
+        job=NAME_SCHEMA,
+        done=_FLAG,
+        epoch=_COUNT,
+        holder=_nullable(_TEXT),
+        becomes=_object(
+            ("query", "source", "input", "state", "output", "sink"),
+            query=_TEXT,
+            source=_TEXT,
+            input=_TEXT,
+            state=_TEXT,
+            output=_TEXT,
+            sink=_TEXT,
+        ),
+        source=NAME_SCHEMA,
+        snapshot=_TEXT,
+        revision=_COUNT,
+        directory=_TEXT,
+        batch=_nullable(_COUNT),
+        published=_PUBLISHED,
+        published_before=_PUBLISHED,
+        undo=_nullable(_TEXT),
+        files=_nullable(_COUNT),
+        bytes=_nullable(_COUNT),
+        handles=_COUNT,
+        snapshots=_COUNT,
+        savepoints=_TEXTS,
+        outputs=_nullable(_TEXTS),
+        partitions_before=_COUNT,
+        partitions=_COUNT,
+    ),
     "JobPage": _object(jobs=_each("JobSummary"), next=_nullable(_TEXT), now=_TIME),
     "HistoryEntry": _object(
         (

@@ -175,7 +175,7 @@ def test_a_value_that_is_too_large_is_told(query: Query, service: Service, monke
 
 def test_a_process_has_a_bound_on_its_memory() -> None:
     program = (
-        "from milepost.state.processors import lookups; import pyarrow, pathlib; lookups._bound_memory()\n"
+        "from milepost.process_pipe import bound_memory; import pyarrow, pathlib; bound_memory(128 << 20)\n"
         "print(pathlib.Path('/proc/self/oom_score_adj').read_text().strip())\n"
         "held = pyarrow.allocate_buffer(100 << 20)\n"
         "for take in (lambda: bytearray(200 << 20), lambda: pyarrow.allocate_buffer(200 << 20)):\n"
