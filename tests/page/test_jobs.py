@@ -63,13 +63,9 @@ def test_a_job_answers_what_its_owner_asks(screen: Screen, server: ServerProcess
     passed_over = screen.part("Where a restore leads").get_by_role("row").filter(has_text="with-a-bug")
     expect(passed_over.get_by_role("cell").nth(3)).to_have_text("a restore, and the batches since")
     point.get_by_role("button", name="Restore").click()
-    expect(screen.dialog).to_contain_text("flights@spark-2 leads: stop it in order first")
-    expect(screen.dialog.locator("code")).to_have_text(
-        [
-            f"milepost -u {server.url} jobs restore flights before-upgrade --dry-run",
-            f"milepost -u {server.url} jobs restore flights before-upgrade",
-        ]
-    )
+    expect(screen.dialog).to_contain_text("the next batch is 4, from the offsets after batch 3")
+    expect(screen.dialog).to_contain_text("flights@spark-2 leads, so it would be refused: stop the job first.")
+    expect(screen.dialog.get_by_role("button")).to_have_text(["Close"])
     screen.page.keyboard.press("Escape")
     expect(screen.dialog).to_have_count(0)
 
@@ -153,6 +149,76 @@ def test_a_savepoint_is_made_once_though_the_answer_was_lost(
         drop.click()
         expect(screen.dialog).to_contain_text("The savepoint release-1 is dropped.")
         assert store.files.snapshots().savepoints == []
+
+
+def test_a_job_is_restored_cloned_and_dropped_after_a_dry_run_of_each(
+    screen: Screen, server: ServerProcess, client: milepost.Client
+) -> None:
+    with driver(client, "acted", "spark-1") as session:
+        store = session.store("acted")
+        store.campaign()
+        for batch in range(4):
+            commit_batch(server, "acted", batch)
+        store.files.make_savepoint("before-the-bug", store.files.snapshots().snapshots[1].revision)
+        store.resign()
+    screen.open(f"{server.url}/#/jobs/acted")
+    point = screen.part("Where a restore leads").get_by_role("row").filter(has_text="before-the-bug")
+    point.get_by_role("button", name="Restore").click()
+    restore = screen.dialog.get_by_role("button", name="Restore")
+    expect(screen.dialog).to_contain_text("the next batch is 2, from the offsets after batch 1")
+    assert screen.barriers() == []
+    expect(restore).to_be_disabled()
+    with driver(client, "acted", "spark-2") as session:  # somebody leads the job before the name is typed
+        store = session.store("acted")
+        store.campaign()
+        store.resign()
+    screen.dialog.get_by_label("to confirm").fill("acted")
+    restore.click()
+    expect(screen.dialog).to_contain_text("Refused, and nothing was changed: the epoch of acted is 2 now")
+    screen.dialog.get_by_role("button", name="Dry run").click()
+    screen.dialog.get_by_label("to confirm").fill("acted")
+
+    def lose_the_answer(route: Route) -> None:
+        route.fetch()
+        route.abort()
+
+    screen.page.route("**/jobs/acted/restore", lose_the_answer, times=1)
+    restore.click()
+    expect(screen.dialog).to_contain_text("It is not known whether it was done: no connection")
+    screen.dialog.get_by_role("button", name="Ask again").click()
+    expect(screen.dialog).to_contain_text("acted is back at batch 1. A restore to @")
+    screen.dialog.get_by_role("button", name="Close").click()
+    (made,) = (each for each in client.job_history("acted") if each.kind == "rolled-back")
+    assert (made.holder, made.epoch, made.batch) == ("console (restore)", 3, 1)
+    expect(screen.part("Batches")).to_contain_text("Batch 1")
+
+    screen.page.get_by_role("button", name="Clone").click()
+    screen.dialog.get_by_label("Name of the clone").fill("acted-fix")
+    screen.page.keyboard.press("Enter")
+    expect(screen.dialog).to_contain_text("begins empty")
+    with pytest.raises(milepost.NotExist):
+        client.job_info("acted-fix")
+    screen.dialog.get_by_role("button", name="Clone").click()
+    expect(screen.dialog).to_contain_text("acted-fix begins after batch 1, with 2 files of")
+    screen.dialog.get_by_role("button", name="Close").click()
+
+    screen.page.get_by_role("button", name="Rescale").click()
+    screen.dialog.get_by_label("Partitions").fill("7")
+    screen.page.keyboard.press("Enter")
+    expect(screen.dialog).to_contain_text("It cannot be done, and nothing was changed")
+    screen.page.keyboard.press("Escape")
+
+    screen.open(f"{server.url}/#/jobs/acted-fix")
+    screen.page.get_by_role("button", name="Drop").click()
+    expect(screen.dialog).to_contain_text("0 handles, 1 snapshots")
+    drop = screen.dialog.get_by_role("button", name="Drop")
+    expect(drop).to_be_disabled()
+    screen.dialog.get_by_label("to confirm").fill("acted-fix")
+    drop.click()
+    expect(screen.dialog).to_contain_text("acted-fix is dropped.")
+    screen.page.keyboard.press("Escape")
+    expect(screen.page.get_by_text("The job was dropped")).to_be_visible()
+    assert client.job_info("acted-fix").state == "dropped"
 
 
 def test_a_job_is_handed_over_stopped_and_started(

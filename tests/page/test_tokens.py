@@ -40,10 +40,16 @@ def test_the_page_asks_for_a_token_and_keeps_it_in_its_tab(screen: Screen, tmp_p
         expect(screen.live().row("Role")).to_contain_text("leader")
 
         with milepost.Client(server.url, token=DRIVER) as client, client.session() as session:
-            session.store("flights").campaign()
+            store = session.store("flights")
+            store.campaign()
             page.goto(f"{server.url}/#/jobs/flights")
             expect(screen.live().part("Who leads")).to_contain_text("epoch 1")
             expect(page.get_by_role("button", name="End its session")).to_have_count(0)
+            store.files.write("checkpoint/commits/0", b"v1")
+            screen.later().part("Where a restore leads").get_by_role("button", name="Restore").click()
+            command = f"milepost -u {server.url} jobs restore flights @"
+            expect(screen.dialog.locator("code").last).to_contain_text(command)
+            screen.page.keyboard.press("Escape")
         page.goto(f"{server.url}/#/replicas")
 
         other = page.context.new_page()

@@ -130,7 +130,7 @@ class JobActs:
             why = f"the act did not end within {self._seconds:.0f} s"
             if isinstance(error, WorkerEnded):
                 why = f"the process that performs the act ended: {error}; its own messages are in the log"
-            log.warning("%s of %s: %s", act["act"], act["job"], why)
+            log.warning("%s of %s has no known end: %s", act["act"], act["job"], why)
             code = Code.OUTCOME_UNKNOWN if begun and not act["dry_run"] else Code.STORAGE_UNAVAILABLE
             raise problem(code, why) from error
 

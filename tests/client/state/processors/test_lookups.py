@@ -33,7 +33,8 @@ class Service(Channel):
         self.damaged: str | None = None
         self.page = 1000
 
-    def send(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, Any], content: bytes = b"") -> None:
+        assert not content, "a look-up only asks"
         self._answer = self._answered(message)
 
     def receive(self) -> tuple[dict[str, Any], bytes]:

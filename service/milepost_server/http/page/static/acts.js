@@ -1,8 +1,10 @@
-// What a person can do here, in one table. Each act says what it does before it is done, and asks for a name if it is
-// dangerous. The service decides; which acts are offered only follows what the token may do.
+// What a person can do here, in one table. Each act says what it does before it is done, if it is a larger one by a dry
+// run, and asks for a name if it is dangerous. The service decides; which acts are offered only follows what the token
+// may do.
 
 import { make, onMorph } from "./dom.js";
 
+const ACT_WITHIN = 250000; // milliseconds: the service ends an act after four minutes
 const NAME = "[A-Za-z0-9_\\-][A-Za-z0-9._\\-]{0,199}";
 const store = (job, rest) => `v1/stores/${encodeURIComponent(job.job)}/${rest}`;
 const savepoint = (job, name) => store(job, `tree/savepoints/${encodeURIComponent(name)}`);
@@ -11,6 +13,10 @@ const knowsWishes = (job) => job.wish !== undefined; // a leader of an older rel
 const isStopped = (job) => job.state === "stopping" || job.state === "stopped";
 const SAVEPOINT = { name: "savepoint", label: "Name of the savepoint", pattern: NAME };
 const REASON = { name: "reason", label: "Reason, for others to read (may stay empty)", pattern: ".{0,200}", optional: true };
+const PARTS = { query: "Query", source: "Source", input: "Source", state: "State", output: "Output", sink: "Sink" };
+const pointOf = ({ point }) => point.name ?? `@${point.revision}`;
+const acted = (path, body) => ({ method: "POST", path, body: { ...body, who: "console" }, within: ACT_WITHIN });
+const becomes = (plan) => Object.entries(PARTS).flatMap(([part, title]) => (plan.becomes[part] === undefined ? [] : [[title, plan.becomes[part]]]));
 const whoLeads = (job) => job.holder || job.session;
 
 /**
@@ -29,7 +35,8 @@ function command(verb, words, options = "") {
  * `offered`: whether it makes sense now. `typed`: what a person types to confirm a dangerous act. `fields` are asked for.
  * `request`: what is sent; with `session` under a session that is opened for it. `done`: what is said afterwards, and
  * `later`: what is said once the job shows that its driver did what was asked, null until then.
- * `commands`: for an act that the page cannot do, what to run instead.
+ * `plan`: the request for a dry run, which comes first; `planned` are the lines that show its answer. The request gets
+ * that answer too. `commands`: what to run instead, for an act that the page or the token cannot do.
  */
 const ACTS = [
   {
@@ -114,12 +121,14 @@ const ACTS = [
     label: "Restore…",
     title: (job) => `Restore ${job.job} to batch ${job.point.batch}`,
     offered: () => true,
-    says: (job) => [
-      "Takes files, job record, published output and managed state back together, in one commit. It runs where the SDK is installed, and not in this page.",
-      job.session ? `${whoLeads(job)} leads: stop it in order first. The dry run may be done at any time.` : "No driver leads, so it can be done now.",
-    ],
+    typed: (job) => job.job,
+    says: () => ["Takes files, job record, published output and managed state back together, in one commit. The present state is kept, so a restore can be undone."],
+    plan: (job) => acted(jobPath(job, "restore"), { snapshot: pointOf(job), dry_run: true }),
+    planned: becomes,
+    request: (job, _, plan) => acted(jobPath(job, "restore"), { snapshot: plan.snapshot, epoch: plan.epoch }),
+    done: (job, _, made) => `${job.job} is back at batch ${made.batch}. A restore to ${made.undo} undoes it.`,
     commands: (job) => {
-      const words = [job.job, job.point.name ?? `@${job.point.revision}`];
+      const words = [job.job, pointOf(job)];
       return [
         ["What it would do, without doing it", command("restore", words, " --dry-run")],
         ["Do it", command("restore", words)],
@@ -158,14 +167,11 @@ const ACTS = [
     label: "Rescale…",
     title: (job) => `Change the number of partitions of ${job.job}`,
     offered: (job) => job.batch !== null,
-    says: (job) => [
-      "Spark copies the state of the query into another number of partitions, and commits that as a batch without input. It runs where the SDK and Spark are installed, and not in this page.",
-      job.session ? `${whoLeads(job)} leads: stop it in order first. The dry run may be done at any time.` : "No driver leads, so it can be done now.",
-    ],
-    commands: (job) => [
-      ["What it would do, without doing it (for 7 partitions)", command("rescale", [job.job, "7"], " --dry-run")],
-      ["Do it", command("rescale", [job.job, "7"])],
-    ],
+    says: () => ["Spark copies the state of the query into another number of partitions, and commits that as a batch without input. The service runs no Spark: it says what a rescale would do, and the command does it where Spark is installed."],
+    fields: () => [{ name: "partitions", label: "Partitions", pattern: "[1-9][0-9]{0,5}" }],
+    plan: (job, { partitions }) => acted(jobPath(job, "rescale"), { partitions: Number(partitions), dry_run: true }),
+    planned: (plan) => [["Partitions", `${plan.partitions} in place of ${plan.partitions_before}`], ["As batch", plan.batch], ...becomes(plan)],
+    commands: (job, { partitions }) => [["Do it", command("rescale", [job.job, partitions])]],
   },
   {
     id: "clone",
@@ -173,13 +179,13 @@ const ACTS = [
     label: "Clone…",
     title: (job) => `Clone ${job.job}, to try a fix on a copy`,
     offered: (job) => job.batch !== null,
-    says: (job) => [
-      "Copies the files, the job record and managed state of the newest snapshot into a job of its own, in one commit. The original is only read, and its driver goes on.",
-    ],
-    commands: (job) => [
-      ["What it would do, without doing it", command("clone", [job.job, `${job.job}-copy`], " --dry-run")],
-      ["Do it", command("clone", [job.job, `${job.job}-copy`])],
-    ],
+    besideDriver: true,
+    says: () => ["Copies the files, the job record and managed state of the newest snapshot into a job of its own, in one commit. The original is only read, and its driver goes on."],
+    fields: () => [{ name: "to", label: "Name of the clone", pattern: NAME }],
+    plan: (job, { to }) => acted(jobPath({ job: to }, "clone"), { source: job.job, dry_run: true }),
+    planned: (plan) => [["Snapshot", `${plan.snapshot}, batch ${plan.batch}`], ...becomes(plan)],
+    request: (job, { to }, plan) => acted(jobPath({ job: to }, "clone"), { source: job.job, snapshot: plan.snapshot }),
+    done: (job, { to }, made) => `${to} begins after batch ${made.batch}, with ${made.files} files of ${made.bytes} bytes.`,
   },
   {
     id: "drop",
@@ -188,14 +194,15 @@ const ACTS = [
     danger: true,
     title: (job) => `Drop ${job.job}`,
     offered: (job) => !job.session,
-    says: () => [
-      "Deletes the files, the job record, managed state, the other handles, snapshots and savepoints in one commit. It cannot be undone: make a backup first.",
-      "The second command asks for the name of the job.",
+    typed: (job) => job.job,
+    says: () => ["Deletes the files, the job record, managed state, the other handles, snapshots and savepoints in one commit. It cannot be undone: make a backup first."],
+    plan: (job) => acted(jobPath(job, "drop"), { dry_run: true }),
+    planned: (plan) => [
+      ["Goes", `${plan.handles} handles, ${plan.snapshots} snapshots${plan.savepoints.length ? `, and the savepoints ${plan.savepoints.join(", ")}` : ""}`],
+      ["Stays", `the history, the number of the epoch, and ${plan.outputs === null ? "output that is not known, since the job record cannot be read" : plan.outputs.length ? `the files in ${plan.outputs.join(", ")}` : "what a sink of the job's own got"}`],
     ],
-    commands: (job) => [
-      ["What goes, without doing it", command("drop", [job.job], " --dry-run")],
-      ["Do it", command("drop", [job.job])],
-    ],
+    request: (job, _, plan) => acted(jobPath(job, "drop"), { epoch: plan.epoch }),
+    done: (job) => `${job.job} is dropped.`,
   },
   {
     id: "end-session",
@@ -255,7 +262,7 @@ const subjects = new WeakMap();
 
 /** Make the button of an act on a subject: main.js opens the dialog. */
 export function button(act, subject) {
-  const named = subject.point ? ` ${subject.point.name ?? `@${subject.point.revision}`}` : "";
+  const named = subject.point ? ` ${pointOf(subject)}` : "";
   const made = make("button", { type: "button", class: act.danger ? "danger" : null, "data-act": act.id, "data-key": act.id }, act.label, named && make("span", { class: "aside" }, named));
   subjects.set(made, subject);
   return made;

@@ -9,14 +9,14 @@ const SESSION = { ttl: 60, holder: "console" };
  * Send a change. `as` is the session that acts, `key` and `number` say which request this is and which try of it. The
  * result has a `kind`; `detail` is for people to read.
  */
-export async function change({ method, path, body, as, key, number }) {
+export async function change({ method, path, body, as, key, number, within = ANSWER_WITHIN }) {
   const headers = {};
   if (as) headers["Milepost-Session"] = as;
   if (key) Object.assign(headers, { "Idempotency-Key": key, "Milepost-Attempt": String(number) });
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let answer;
   try {
-    answer = await ask(path, new AbortController().signal, headers, ANSWER_WITHIN, { method, body: body === undefined ? undefined : JSON.stringify(body) });
+    answer = await ask(path, new AbortController().signal, headers, within, { method, body: body === undefined ? undefined : JSON.stringify(body) });
   } catch (error) {
     if (error instanceof NotLeader) return { kind: "refused", detail: "this replica does not lead any more; open the page of the leader" };
     if (error instanceof Unavailable) return { kind: "unknown", detail: error.message };

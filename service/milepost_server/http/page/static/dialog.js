@@ -1,4 +1,4 @@
-// The dialog before an act: what it does, the name to type if it is dangerous, and how it ended. An act has three ends:
+// The dialog before an act: what it does, a dry run, the name to type if it is dangerous, and how it ended. An act has three ends:
 // done, refused, and unknown, in which case the same request can be asked again without being done twice.
 
 import { make } from "./dom.js";
@@ -14,28 +14,35 @@ const dialog = document.getElementById("dialog");
 export function openDialog(act, subject, changed) {
   const attempt = { key: keyOfRequest(), number: 0, session: null };
   const closed = new AbortController();
+  const plans = act.plan !== undefined && subject.mayAct !== false;
+  let plan = null;
+  const commands = plans ? [] : (act.commands?.(subject) ?? []);
+  const told = make("div", { class: "told", "aria-live": "polite" });
   const ending = make("p", { class: "ending", "aria-live": "polite" });
-  const cancel = make("button", { type: "button", "data-key": "cancel" }, act.commands ? "Close" : "Cancel");
-  const send = act.commands ? null : make("button", { type: "submit", class: act.danger ? "danger" : "primary" }, act.label.replace("…", ""));
+  const cancel = make("button", { type: "button", "data-key": "cancel" }, commands.length > 0 ? "Close" : "Cancel");
+  const send = commands.length > 0 ? null : make("button", { type: "submit" });
   const typed = act.typed?.(subject) ?? null;
-  const fields = (act.fields?.(subject) ?? []).map(({ name, label, pattern, optional }) =>
+  const fields = commands.length > 0 ? [] : (act.fields?.(subject) ?? []).map(({ name, label, pattern, optional }) =>
     make("label", {}, label, make("input", { name, required: !optional, pattern, autocomplete: "off", spellcheck: "false" })),
   );
   const confirm =
     typed === null ? null : make("label", {}, make("span", {}, "Type ", make("code", {}, typed), " to confirm"), make("input", { name: "confirm", required: true, autocomplete: "off", spellcheck: "false" }));
+  const place = make("div", { class: "confirm" });
   const form = make(
     "form",
     { class: "act" },
     make("h2", { id: "dialog-title" }, act.title(subject)),
     act.says(subject).map((text) => make("p", {}, text)),
-    (act.commands?.(subject) ?? []).map(([label, command]) => commandLine(label, command)),
+    commands.map(([label, command]) => commandLine(label, command)),
     fields,
-    confirm,
+    told,
+    place,
     ending,
     make("div", { class: "buttons" }, cancel, send),
   );
-  const confirmed = () => typed === null || form.elements.namedItem("confirm").value === typed;
-  if (send !== null) send.disabled = !confirmed();
+  const confirmed = () => !place.contains(confirm) || form.elements.namedItem("confirm").value === typed;
+  const given = () => Object.fromEntries(new FormData(form));
+  if (send !== null) nextIs(!plans);
   form.addEventListener("input", () => {
     if (send !== null && !ending.dataset.end) send.disabled = !confirmed();
   });
@@ -43,18 +50,62 @@ export function openDialog(act, subject, changed) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     if (send === null || send.disabled || !confirmed()) return;
-    void perform();
+    void (plans && plan === null ? look() : perform());
   });
 
+  /** Let the button do the act, after the name is typed, or the dry run before it. */
+  function nextIs(performing) {
+    place.replaceChildren(...(performing && confirm !== null ? [confirm] : []));
+    send.textContent = performing ? act.label.replace("…", "") : "Dry run";
+    send.className = performing && act.danger ? "danger" : "primary";
+    send.disabled = !confirmed();
+  }
+
+  function lock(locked) {
+    for (const input of form.querySelectorAll("input")) input.readOnly = locked;
+  }
+
+  /** Ask for what the act would do, and show it. */
+  async function look() {
+    lock(true);
+    send.disabled = true;
+    show("pending", "Asking the service what it would do…");
+    const end = await change(act.plan(subject, given()));
+    if (closed.signal.aborted) return;
+    hide();
+    if (end.kind !== "done") {
+      show("refused", `It cannot be done, and nothing was changed: ${end.detail}`);
+      delete ending.dataset.end;
+      lock(false);
+      return nextIs(false);
+    }
+    const led = end.body.holder !== null && !act.besideDriver;
+    const instead = act.request === undefined ? act.commands(subject, given()) : [];
+    told.replaceChildren(
+      make("h3", {}, "What it would do"),
+      make("dl", { class: "pairs" }, act.planned(end.body).map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value)))),
+      ...(led ? [make("p", { class: "led" }, `${end.body.holder} leads, so it would be refused: stop the job first.`)] : []),
+      ...instead.map(([label, command]) => commandLine(label, command)),
+    );
+    if (led || act.request === undefined) {
+      send.remove();
+      cancel.textContent = "Close";
+      return cancel.focus();
+    }
+    plan = end.body;
+    nextIs(true);
+    (form.elements.namedItem("confirm") ?? send).focus();
+  }
+
   async function perform() {
-    const given = Object.fromEntries(new FormData(form));
-    for (const input of form.querySelectorAll("input")) input.readOnly = true;
+    const asked = given();
+    lock(true);
     send.disabled = true;
     show("pending", "Asking the service…");
-    const end = await attempted(act.request(subject, given), attempt);
+    const end = await attempted(act.request(subject, asked, plan), attempt);
     if (end.kind !== "refused") changed();
     if (end.kind === "done") {
-      show("done", act.done(subject, given));
+      show("done", act.done(subject, asked, end.body));
       send.remove();
       cancel.textContent = "Close";
       cancel.focus();
@@ -63,10 +114,11 @@ export function openDialog(act, subject, changed) {
       show("refused", attempt.number > 1 ? `Refused this time: ${end.detail}. An earlier try may have been done: look at the page.` : `Refused, and nothing was changed: ${end.detail}`);
       attempt.key = keyOfRequest();
       attempt.number = 0;
-      for (const input of form.querySelectorAll("input")) input.readOnly = false;
+      plan = null; // what was refused is looked at anew
+      told.replaceChildren();
+      lock(false);
       delete ending.dataset.end;
-      ending.dataset.shown = "refused";
-      send.disabled = !confirmed();
+      nextIs(!plans);
     } else {
       show("unknown", `It is not known whether it was done: ${end.detail}. It is safe to ask again: it is not done twice.`);
       send.textContent = "Ask again";
@@ -79,6 +131,12 @@ export function openDialog(act, subject, changed) {
     ending.textContent = text;
   }
 
+  function hide() {
+    delete ending.dataset.end;
+    delete ending.dataset.shown;
+    ending.textContent = "";
+  }
+
   dialog.replaceChildren(form);
   dialog.onclose = () => {
     closed.abort();
@@ -87,6 +145,7 @@ export function openDialog(act, subject, changed) {
   };
   dialog.showModal();
   (form.querySelector("input") ?? cancel).focus();
+  if (plans && fields.length === 0) void look();
 }
 
 /** Send the request of an act, under a session of its own if it needs one. */

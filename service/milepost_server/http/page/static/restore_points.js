@@ -9,7 +9,7 @@ export function restorePoints(job, entries, mayAct, now) {
   if (points.length === 0) return [make("p", { class: "quiet" }, "Nothing is kept yet: the service takes a snapshot after each batch.")];
   const buttons = (point) => {
     const acts = [actNamed("restore"), ...(mayAct ? [point.name === null ? actNamed("keep-snapshot") : actNamed("drop-savepoint")] : [])];
-    return make("span", { class: "acts" }, acts.map((act) => button(act, { ...job, point })));
+    return make("span", { class: "acts" }, acts.map((act) => button(act, { ...job, point, mayAct })));
   };
   return [
     table(
