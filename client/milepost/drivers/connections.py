@@ -5,10 +5,12 @@ and of httpx's answers and exceptions to the core.
 from __future__ import annotations
 
 import logging
+import os
 import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.metadata import version
 from os import PathLike, fspath
 from typing import Any, TypeVar
@@ -104,13 +106,24 @@ class Connections:
         common: dict[str, Any] = {"headers": headers, "trust_env": False, "follow_redirects": False}
         if self.transport is not None:
             return kind(**{**common, "transport": self.transport})
-        verify: Any = self.verify
-        made: dict[str, Any] = {"verify": httpx.create_ssl_context(verify, trust_env=self.trust_env), "limits": _LIMITS}
+        made: dict[str, Any] = {"verify": self._context(), "limits": _LIMITS}
         http = kind(**made, **common)
         transport = _TRANSPORTS[kind]
         ways = {proxy: transport(proxy=httpx.Proxy(proxy.url), **made) for proxy in self.proxies.all()}
         let_through(http, ways, self.proxies.of)
         return http
+
+    def _context(self) -> ssl.SSLContext:
+        if self.verify is not True:
+            verify: Any = self.verify
+            return httpx.create_ssl_context(verify)
+        file = os.environ.get("SSL_CERT_FILE") if self.trust_env else None
+        try:
+            found = None if file is None else os.stat(file)
+        except OSError:
+            found = None  # httpx raises what there is to say
+        state = () if found is None else (found.st_ino, found.st_size, found.st_mtime_ns)
+        return _by_default(self.trust_env, (file, os.environ.get("SSL_CERT_DIR"), *state))
 
     def via(self, url: str) -> str:
         """Describe the proxy of a request to ``url`` in words; "" if there is none."""
@@ -119,6 +132,14 @@ class Connections:
         except (httpx.InvalidURL, UnicodeError):
             return ""  # httpx cannot parse this URL, so it sends no request to it, by a proxy or without one
         return "" if proxy is None else str(proxy)
+
+
+@lru_cache(maxsize=2)
+def _by_default(trust_env: bool, _: tuple[object, ...]) -> ssl.SSLContext:
+    """Return a TLS context that trusts the authorities of the environment, or public ones. Clients share it while the
+    environment and its file stay as they are: loading all authorities takes longer than all else that makes a client.
+    """
+    return httpx.create_ssl_context(trust_env=trust_env)
 
 
 def trusting(

@@ -61,6 +61,26 @@ def test_another_authority(
     assert server.seen == []
 
 
+def test_the_authorities_of_the_environment_are_those_that_its_file_has_now(
+    flavour: str, server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients share what one of them has loaded, until the file is exchanged."""
+    url, mine = server.url.replace("http:", "https:"), tmp_path / "mine.crt"
+    file, (other, _) = tmp_path / "authorities", self_signed(tmp_path, "other")
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    for present in (mine, other, mine):
+        file.write_bytes(present.read_bytes())
+        for _ in range(2):
+            with connected(flavour, url) as client:
+                if present == mine:
+                    assert client.status().replica == "r1"
+                else:
+                    with pytest.raises(ConnectionFailed, match="CERTIFICATE_VERIFY_FAILED"):
+                        client.status()
+    with connected(flavour, url, trust_env=False) as client, pytest.raises(ConnectionFailed, match="VERIFY_FAILED"):
+        client.status()
+
+
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.parametrize("shown", [False, True], ids=["without one", "with one of another authority"])
 def test_a_server_that_refuses_our_certificate(
