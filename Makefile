@@ -128,12 +128,15 @@ part() { \
 };
 endef
 
+# The programs are built in whatever time others leave, until a part needs them.
 .PHONY: test-all
 test-all: $(ready) ## All that CI runs: everything but what has a size of its own (an hour)
 	@$(in_time) \
-	$(MAKE) --jobs PYTHONS=ends lint types floors fast kubernetes-programs; \
-	$(MAKE) stopwatch; \
+	set -m; $(MAKE) kubernetes-programs & programs=$$!; set +m; trap 'kill -- -$$programs 2>/dev/null || true' EXIT; \
+	$(MAKE) --jobs PYTHONS=ends lint types floors fast; \
 	part 45 test-long; \
+	wait $$programs; trap - EXIT; \
+	$(MAKE) stopwatch; \
 	part 20 test-cluster; \
 	part 18 test-kubernetes; \
 	if [ $${#late[@]} -gt 0 ]; then echo "Too late to begin these, so they did not run: $${late[*]}"; fi; \

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.plugins.own_run import run_pytest
-from tests.support.plugins.tiers import LATER, ROOT, WHEN_CHANGED, is_first
+from tests.support.plugins.tiers import LATER, ROOT, WHEN_CHANGED, is_first, may_have_first
 
 TESTS = """
 import pytest
@@ -34,6 +34,20 @@ def test_two():
 )
 def test_the_place_and_the_marks_decide(test: str, marks: set[str], first: bool) -> None:
     assert is_first(test, marks, []) is first
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "may"),
+    [
+        ("tests/service/rules/test_decide.py", "@pytest.mark.later", True),
+        ("tests/spark/test_lead.py", "@pytest.mark.promise", True),
+        ("tests/spark/test_lead.py", "@pytest.mark.spark", False),
+        ("tests/client/cli/test_show.py", "", False),
+        ("tests/client/test_store.py", "", True),
+    ],
+)
+def test_a_file_with_tests_of_the_first_tier_is_read(path: str, content: str, may: bool) -> None:
+    assert may_have_first(path, content) is may
 
 
 @pytest.mark.parametrize("place", WHEN_CHANGED)

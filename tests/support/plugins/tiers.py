@@ -56,6 +56,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tier", choices=["first"], help="run the first tier alone")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files without any test of the first tier: each worker would read them and what they import."""
+    if config.getoption("tier") is None or collection_path.suffix != ".py" or not collection_path.is_relative_to(ROOT):
+        return None
+    path = collection_path.relative_to(ROOT).as_posix()
+    return None if may_have_first(path, collection_path.read_text(encoding="utf-8")) else True
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("tier") is None:
         return
@@ -71,6 +79,11 @@ def is_first(test: str, marks: set[str], changed: list[str]) -> bool:
         if test.startswith(place):
             return any(path.startswith(about) for path in changed)
     return "promise" in marks or not ("later" in marks or test.startswith(LATER))
+
+
+def may_have_first(path: str, content: str) -> bool:
+    """Whether a file of tests may have one of the first tier."""
+    return not path.startswith(LATER) or "mark.promise" in content
 
 
 def changed_files() -> list[str]:
