@@ -89,6 +89,9 @@ def run(
     digests: Annotated[
         bool, typer.Option("--digests", help="Look at each byte of the job's files before each start.")
     ] = False,
+    rows: Annotated[
+        bool, typer.Option(help="Report to the job's history how many rows each batch read, by a Java agent.")
+    ] = True,
 ) -> None:
     """Run a Spark job, one driver at a time.
 
@@ -114,6 +117,7 @@ def run(
             token_url=token_url,
             if_damaged=if_damaged,
             digests=digests,
+            rows=rows,
         )
         try:
             status = supervisor.run()

@@ -24,10 +24,11 @@ from milepost.errors import (
 )
 from milepost.job_record import JobRecord
 from milepost.rescaling import JobRescale
+from milepost.rows import RowReports
 from milepost.spark.batch import ExactlyOnce
 from milepost.spark.driver.calls import describe, spark_may_be_gone, within
 from milepost.spark.driver.queries import Awaiting, JobQueries, let_commit
-from milepost.spark.driver.rows import RowReports
+from milepost.spark.driver.rows import QueryRows
 from milepost.spark.guard import QueryGuard, warn_of_strangers
 from milepost.spark.managed.published import ManagedState
 from milepost.spark.output.claim import claim_beside
@@ -79,9 +80,8 @@ class Job:
         self._state = ManagedState(taken.pointer, taken.tree, access)
         self._function: ExactlyOnce | None = None
         self._queries = JobQueries(spark, taken.location)
-        self._rows = RowReports(
-            taken.pointer.store, lambda: (self._function and self._function.guard.query) or self._queries.awaited
-        )
+        rows = QueryRows(lambda: (self._function and self._function.guard.query) or self._queries.awaited)
+        self._rows = RowReports(taken.pointer.store, rows.collect)
         self._raised = False
         self._stopping = self._ended = self._stopped = False
         self._one_stops = threading.RLock()

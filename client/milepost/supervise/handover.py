@@ -60,9 +60,12 @@ def properties(location: CheckpointLocation, environment: Mapping[str, str]) -> 
     return {**settings, DEFAULT_LOCATION: f"{location.url}/queries"}
 
 
-def options(location: CheckpointLocation, environment: Mapping[str, str]) -> str:
-    """Return the text of a Java options file that sets the `properties`."""
-    return "".join(f"{_quoted(f'-D{key}={value}')}\n" for key, value in properties(location, environment).items())
+def options(location: CheckpointLocation, environment: Mapping[str, str], agent: str | None = None) -> str:
+    """Return the text of a Java options file that sets the `properties`, and that starts an agent, if ``agent`` is the
+    option for that.
+    """
+    set_properties = [f"-D{key}={value}" for key, value in properties(location, environment).items()]
+    return "".join(f"{_quoted(each)}\n" for each in [*set_properties, *([agent] if agent else [])])
 
 
 def environment(
@@ -128,54 +131,56 @@ def _hides(expression: str, name: str) -> bool:
         return False
 
 
-class PrivateFile:
-    """A file called ``name`` with the content ``text``, in a temporary directory that no other user may read.
-
-    Making the object writes the file. It is deleted at the end of a ``with`` block of the object. Raises OSError.
+class PrivateFiles:
+    """Files in a temporary ``directory`` that no other user may read. At the end of a ``with`` block of the object, the
+    directory is deleted. Raises OSError.
     """
 
-    def __init__(self, name: str, text: str) -> None:
-        self._directory = tempfile.TemporaryDirectory(prefix="milepost-run-", ignore_cleanup_errors=True)
-        self.path = Path(self._directory.name, name)
-        self._text = text
-        try:
-            self._write()
-        except OSError:
-            self._directory.cleanup()
-            raise
+    def __init__(self) -> None:
+        self._temporary = tempfile.TemporaryDirectory(prefix="milepost-run-", ignore_cleanup_errors=True)
+        self.directory = Path(self._temporary.name)
+        self._contents: dict[Path, bytes] = {}
+
+    def add(self, name: str, content: bytes) -> Path:
+        """Write the file ``name``, and return its path. Raises OSError."""
+        path = self.directory / name
+        self._write(path, content)
+        self._contents[path] = content
+        return path
 
     def keep(self) -> None:
-        """Set the file's modification time to now, since the system may delete old temporary files; write it again if
-        it is gone.
+        """Set the files' modification times to now, since the system may delete old temporary files; write a file again
+        if it is gone.
 
         Failures are logged.
         """
-        try:
+        for path, content in self._contents.items():
             try:
-                for path in (self.path.parent, self.path):
-                    os.utime(path)
-            except FileNotFoundError:
-                with suppress(FileExistsError):
-                    self.path.parent.mkdir(mode=0o700, parents=True)
-                self._write()
-                _log.warning("another process removed %s, wrote it again for whatever the command starts", self.path)
-        except OSError as error:
-            _log.warning("what the command starts from now on may not find its settings in %s: %s", self.path, error)
+                try:
+                    for each in (self.directory, path):
+                        os.utime(each)
+                except FileNotFoundError:
+                    with suppress(FileExistsError):
+                        self.directory.mkdir(mode=0o700, parents=True)
+                    self._write(path, content)
+                    _log.warning("another process removed %s, wrote it again for whatever the command starts", path)
+            except OSError as error:
+                _log.warning("what the command starts from now on may not find its settings in %s: %s", path, error)
 
-    def _write(self) -> None:
-        directory = self.path.parent.lstat()
+    def _write(self, path: Path, content: bytes) -> None:
+        directory = self.directory.lstat()
         if not stat.S_ISDIR(directory.st_mode) or directory.st_uid != os.geteuid() or directory.st_mode & 0o077:
-            raise PermissionError(f"{self.path.parent} belongs to another user")
-        with open(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as opened:
-            opened.write(self._text)
+            raise PermissionError(f"{self.directory} belongs to another user")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as opened:
+            opened.write(content)
 
-    def __enter__(self) -> PrivateFile:
+    def __enter__(self) -> PrivateFiles:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._directory.cleanup()
+        self._temporary.cleanup()
 
 
 def _name_services(environment: Mapping[str, str]) -> list[str]:

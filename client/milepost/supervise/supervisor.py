@@ -10,7 +10,9 @@ import os
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Final
 
 from milepost.client import Client
 from milepost.core.checkpoint_location import CheckpointLocation
@@ -19,13 +21,18 @@ from milepost.errors import SessionLost
 from milepost.integrity import IfDamaged, go_back, look
 from milepost.session import Session
 from milepost.standby import Leadership, Standby
+from milepost.store import StateHandleStore
+from milepost.supervise.agent import jar, obstacle, option
 from milepost.supervise.command import Command, Signals
-from milepost.supervise.handover import PrivateFile, environment, options
+from milepost.supervise.handover import PrivateFiles, environment, options
+from milepost.supervise.rows import reported
 
 _log = logging.getLogger(__name__)
 _POLL = 0.1
 _KEEP = 60.0
-"""The seconds between two calls of `PrivateFile.keep`."""
+"""The seconds between two calls of `PrivateFiles.keep`."""
+_ROWS: Final = "rows"
+"""The name of the file to which listeners in the command's JVMs append."""
 
 CANNOT_RUN = (126, 127)
 """The exit statuses by which a shell, `env` and `timeout` report that a program cannot be run, or does not exist."""
@@ -54,7 +61,7 @@ class Supervisor:
     """Runs the command of the job ``job`` whenever this process leads the job.
 
     Each start of the command has its own epoch. So processes of an earlier start that still run, such as an executor,
-    can no longer change the files of the job.
+    can no longer change the files of the job. With ``rows``, the rows of each batch are reported to the job's history.
     """
 
     def __init__(
@@ -69,6 +76,7 @@ class Supervisor:
         token_url: str | None = None,
         if_damaged: IfDamaged = IfDamaged.REFUSE,
         digests: bool = False,
+        rows: bool = True,
     ) -> None:
         who = holder or default_holder()
         self._standby = Standby(
@@ -81,6 +89,7 @@ class Supervisor:
         self._token_url = token_url
         self._if_damaged = if_damaged
         self._digests = digests
+        self._rows = rows
         self._restarts = Restarts(terms.restarts, terms.within)
         self._signals = Signals()
 
@@ -125,33 +134,49 @@ class Supervisor:
         """Take the epoch, run the command once under it, and return how this ended."""
         self._standby.wait_anew()
         with self._signals.wait():
-            session, epoch, location = self._standby.take_over(self._take_over)
+            session, store, location = self._standby.take_over(self._take_over)
         try:
-            try:
-                file = PrivateFile(f"epoch-{epoch}", options(location, os.environ))
-            except (OSError, ValueError) as error:
-                _log.error("the command is not started, because its settings cannot be handed over: %s", error)
-                return error
-            with file:
-                command = Command(self._arguments, environment(os.environ, location, self._job, epoch, file.path))
+            epoch = store.epoch
+            assert epoch is not None
+            with ExitStack() as stack:
+                try:
+                    files = stack.enter_context(PrivateFiles())
+                    agent = self._agent(files)
+                    handed = files.add(f"epoch-{epoch}", options(location, os.environ, agent).encode())
+                except (OSError, ValueError) as error:
+                    _log.error("the command is not started, because its settings cannot be handed over: %s", error)
+                    return error
+                if agent is not None:
+                    stack.enter_context(reported(store, files.directory / _ROWS))
+                command = Command(self._arguments, environment(os.environ, location, self._job, epoch, handed))
                 _log.info("leading job %s under epoch %s, started process %s", self._job, epoch, command.pid)
-                return self._watched(command, session, epoch, file)
+                return self._watched(command, session, epoch, files)
         finally:
             self._standby.resign()
 
-    def _take_over(self, leadership: Leadership) -> tuple[Session, int, CheckpointLocation]:
+    def _agent(self, files: PrivateFiles) -> str | None:
+        """Return the option that starts the agent for rows, whose jar becomes one of ``files``; None for no agent."""
+        if not self._rows:
+            return None
+        why = obstacle(self._arguments, os.environ, files.directory)
+        if why is not None:
+            _log.info("the history will not have the rows of the batches: %s", why)
+            return None
+        return option(files.add(*jar()), files.directory / _ROWS)
+
+    def _take_over(self, leadership: Leadership) -> tuple[Session, StateHandleStore, CheckpointLocation]:
         """Take the epoch, and check the files of the job; after a failed start, check all of their bytes.
 
-        Return the session, its epoch, and the checkpoint location with the settings to write there under this epoch.
+        Return the session, the store under its epoch, and the checkpoint location with the settings to write there
+        under this epoch.
         """
         store = leadership.store
         found = look(store, digests=self._digests or self._restarts.count > 0)
         go_back(store, found, self._if_damaged)
         location = leadership.location(self._authority, self._token_url)
-        assert store.epoch is not None
-        return leadership.session, store.epoch, location
+        return leadership.session, store, location
 
-    def _watched(self, command: Command, session: Session, epoch: int, file: PrivateFile) -> End:
+    def _watched(self, command: Command, session: Session, epoch: int, files: PrivateFiles) -> End:
         """Watch the command until it has ended, or must end; then end its whole group, and return how it ended.
 
         After a signal, the command and its group together have one grace period.
@@ -169,7 +194,7 @@ class Supervisor:
                     _log.warning("the command has not ended in %g s, killing it", self._terms.grace)
                     break
                 if now - kept >= _KEEP:
-                    file.keep()
+                    files.keep()
                     kept = now
                 time.sleep(_POLL)
             loss = _loss(session)

@@ -1,4 +1,4 @@
-"""What a command finds in its environment, which commands are refused, and the file that only this user may read."""
+"""What a command finds in its environment, which commands are refused, and the files that only this user may read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from milepost.supervise.handover import (
     NAME_SERVICES,
     REDACTION,
     SECRET,
-    PrivateFile,
+    PrivateFiles,
     check,
     environment,
     options,
@@ -49,6 +49,8 @@ def test_the_location_is_in_variables_and_the_settings_in_a_file() -> None:
         '"-Dspark.hadoop.dfs.y=1"',
         f'"-Dspark.sql.streaming.checkpointLocation={LOCATION.url}/queries"',
     ]
+    agent = options(LOCATION, {}, '-javaagent:/a "b"/x.jar=/a "b"/rows').splitlines()
+    assert agent[3:] == ['"-javaagent:/a \\"b\\"/x.jar=/a \\"b\\"/rows"']
 
 
 def test_options_that_the_user_gave_to_java_stay() -> None:
@@ -168,49 +170,53 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_it_is_this_users_alone_and_gone_at_the_end(temporary: Path) -> None:
-    with PrivateFile("epoch-7", "text") as file:
-        assert file.path.read_text() == "text"
-        assert file.path.name == "epoch-7"
-        assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
-        assert stat.S_IMODE(file.path.parent.stat().st_mode) == 0o700
+def test_they_are_this_users_alone_and_gone_at_the_end(temporary: Path) -> None:
+    with PrivateFiles() as files:
+        path = files.add("epoch-7", b"text")
+        assert path.read_bytes() == b"text"
+        assert path == files.directory / "epoch-7"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(files.directory.stat().st_mode) == 0o700
     assert list(temporary.iterdir()) == []
 
 
-def test_it_looks_new_for_as_long_as_it_is_kept() -> None:
-    with PrivateFile("epoch-7", "text") as file:
-        for path in (file.path, file.path.parent):
+def test_they_look_new_for_as_long_as_they_are_kept() -> None:
+    with PrivateFiles() as files:
+        paths = [files.add("epoch-7", b"text"), files.add("agent.jar", b"jar")]
+        for path in (*paths, files.directory):
             os.utime(path, (1.0, 1.0))
-        file.keep()
-        assert min(file.path.stat().st_mtime, file.path.parent.stat().st_mtime) > 1e9
-        assert file.path.read_text() == "text"
+        files.keep()
+        assert min(path.stat().st_mtime for path in (*paths, files.directory)) > 1e9
+        assert [path.read_bytes() for path in paths] == [b"text", b"jar"]
 
 
-@pytest.mark.parametrize("gone", ["the file", "its directory", "all temporary files"])
-def test_it_is_written_again_if_it_is_gone(temporary: Path, gone: str, caplog: pytest.LogCaptureFixture) -> None:
-    with PrivateFile("epoch-7", "text") as file:
-        if gone == "the file":
-            file.path.unlink()
+@pytest.mark.parametrize("gone", ["one file", "their directory", "all temporary files"])
+def test_they_are_written_again_if_they_are_gone(temporary: Path, gone: str, caplog: pytest.LogCaptureFixture) -> None:
+    with PrivateFiles() as files:
+        paths = [files.add("epoch-7", b"text"), files.add("agent.jar", b"jar")]
+        if gone == "one file":
+            paths[1].unlink()
         else:
-            shutil.rmtree(file.path.parent if gone == "its directory" else temporary)
-        file.keep()
-        assert file.path.read_text() == "text"
-        assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
-        assert stat.S_IMODE(file.path.parent.stat().st_mode) == 0o700
-    assert "wrote it again" in caplog.text
-    assert not file.path.parent.exists()
+            shutil.rmtree(files.directory if gone == "their directory" else temporary)
+        files.keep()
+        assert [path.read_bytes() for path in paths] == [b"text", b"jar"]
+        assert stat.S_IMODE(paths[1].stat().st_mode) == 0o600
+        assert stat.S_IMODE(files.directory.stat().st_mode) == 0o700
+    assert caplog.text.count("wrote it again") == (1 if gone == "one file" else 2)
+    assert not files.directory.exists()
 
 
-def test_it_is_not_written_into_a_directory_that_others_may_change(caplog: pytest.LogCaptureFixture) -> None:
-    with PrivateFile("epoch-7", "text") as file:
-        file.path.unlink()
-        file.path.parent.chmod(0o777)
-        file.keep()
-        assert not file.path.exists()
+def test_they_are_not_written_into_a_directory_that_others_may_change(caplog: pytest.LogCaptureFixture) -> None:
+    with PrivateFiles() as files:
+        path = files.add("epoch-7", b"text")
+        path.unlink()
+        files.directory.chmod(0o777)
+        files.keep()
+        assert not path.exists()
     assert "may not find its settings" in caplog.text
 
 
-def test_it_cannot_be_written_at_all(temporary: Path) -> None:
+def test_they_cannot_be_written_at_all(temporary: Path) -> None:
     shutil.rmtree(temporary)
     with pytest.raises(FileNotFoundError):
-        PrivateFile("epoch-7", "text")
+        PrivateFiles()

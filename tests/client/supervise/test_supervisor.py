@@ -11,6 +11,7 @@ import pytest
 import milepost
 from milepost.errors import SessionLost
 from milepost.supervise import CannotStart, Supervisor, Terms
+from milepost.supervise.agent import LISTENERS
 from milepost.supervise.supervisor import Restarts
 from testbed.ports import Port
 from tests.client.conftest import Service, serving
@@ -84,6 +85,46 @@ def test_the_private_file_is_kept_while_the_command_runs(
     awaited = "end = time.monotonic() + 60\nwhile not file.exists(): assert time.monotonic() < end; time.sleep(0.1)"
     program = f"{HANDED}{removed}\n{awaited}"
     assert Supervisor(blocking, name, [sys.executable, "-c", program], ONCE).run() == 0
+
+
+ROWS = (
+    HANDED
+    + """
+import re, uuid, milepost
+agent = re.search(r"-javaagent:(.*[.]jar)=(.*/rows)", file.read_text())
+epoch, query = int(os.environ["MILEPOST_EPOCH"]), uuid.uuid4()
+if agent is not None:
+    assert pathlib.Path(agent[1]).read_bytes()[:2] == b"PK"
+    with milepost.Client(sys.argv[1]) as client:
+        files = client.store(sys.argv[2]).under(epoch).files
+        files.write("checkpoint/metadata", b'{"id":"%s"}' % str(query).encode())
+        files.write(f"checkpoint/commits/{epoch}", b"v1")
+    pathlib.Path(agent[2]).write_text(f"{query}\\t{epoch}\\t{10 * epoch}\\n{query}\\t9\\t9\\n")
+"""
+)
+
+
+def test_rows_that_a_start_has_written_come_into_the_history(
+    service: Service, blocking: milepost.Client, name: str
+) -> None:
+    """The command writes what Spark and the agent would; the last line is of a batch that was never committed."""
+    command = [sys.executable, "-c", ROWS + "sys.exit(first)", service.url, name]
+    assert Supervisor(blocking, name, command, Terms(restarts=1)).run() == 0
+    entries = [each for each in blocking.job_history(name) if each.kind == "batch-committed"]
+    assert [(each.batch, each.epoch, each.input_rows) for each in entries] == [(2, 2, 20), (1, 1, 10)]
+
+
+@pytest.mark.parametrize("rows", [True, False])
+def test_a_command_without_the_agent(
+    service: Service, blocking: milepost.Client, name: str, rows: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is told why, unless nobody wants rows."""
+    caplog.set_level("INFO", "milepost")
+    command = [sys.executable, "-c", ROWS + "sys.exit(agent is not None)", service.url, name]
+    if rows:
+        command += ["--conf", f"{LISTENERS}=mine.Listener"]
+    assert Supervisor(blocking, name, command, ONCE, rows=rows).run() == 0
+    assert caplog.text.count("the history will not have the rows of the batches: the job has listeners") == rows
 
 
 def test_settings_that_cannot_be_handed_over_are_a_failed_start(

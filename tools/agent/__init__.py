@@ -1,0 +1,1 @@
+"""The making of the Java agent of ``milepost run``."""
