@@ -37,7 +37,11 @@ PACKAGES = {
     "milepost-server": [],
 }
 """Where the packages of each are, below its source."""
+AGENT = "milepost/supervise/rows-agent.jar"
 HOME = "https://github.com/milepost-io/milepost"
+
+SOURCES_OF_JARS = {"milepost": ["agent"]}
+"""What only an sdist has: the sources of what a package has in another form."""
 
 each_distribution = pytest.mark.parametrize("name", SOURCES)
 
@@ -54,8 +58,8 @@ def metadata(wheel: Path) -> Message:
 
 
 def sources(name: str) -> set[str]:
-    """The files of a distribution's packages, as git knows them, below its source."""
-    packages = PACKAGES[name]
+    """The files that a distribution is built from, as git knows them, below its source."""
+    packages = [*PACKAGES[name], *SOURCES_OF_JARS.get(name, [])]
     if not packages:
         return set()
     listed = subprocess.run(
@@ -90,7 +94,10 @@ def test_a_wheel_has_its_modules_and_nothing_else(dist: Dist, name: str) -> None
         others = {path.partition(".dist-info/")[2] for path in archive.namelist()} - {""}
     assert held == modules(name)
     beside_the_page = (path for path in held if not path.startswith("milepost_server/http/page/"))
-    assert all(path.endswith((".py", "/py.typed")) for path in beside_the_page), "what Python needs, and the page"
+    others_than_modules = {path for path in beside_the_page if not path.endswith((".py", "/py.typed"))}
+    assert others_than_modules == ({AGENT} if name == "milepost" else set()), (
+        "what Python needs, the page, and the agent"
+    )
     assert others == {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
 
 

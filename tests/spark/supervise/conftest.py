@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.supervise.jars import NoCompiler, compile_into, jar_of
+from tests.spark.supervise.jars import compile_into, jar_of
 from tests.spark.supervise.sums import Sums
+from tools.agent.jar import NoCompiler
 
 _SOURCES = Path(__file__).parent / "java"
 

@@ -8,23 +8,22 @@ import subprocess
 from pathlib import Path
 
 from tests.spark.supervise.supervised import spark_home
+from tools.agent.jar import compiler
 
 _SECONDS = 240
 
 
-class NoCompiler(Exception):
-    """There is a JRE alone on this machine."""
-
-
 def compile_into(directory: Path, sources: Path) -> None:
     """Compile all that is in a directory of sources. Raises `NoCompiler`."""
-    home = os.environ.get("JAVA_HOME")
-    compiler = shutil.which("javac", path=f"{home}/bin" if home else None)
-    if compiler is None:
-        raise NoCompiler("jobs in Java need a JDK (javac), and here is a JRE alone")
     jars = f"{spark_home()}/jars/connect-repl/*:{spark_home()}/jars/*"
-    command = [compiler, "-cp", jars, "-d", str(directory), *map(str, sources.glob("*.java"))]
+    command = [compiler(), "-cp", jars, "-d", str(directory), *map(str, sources.glob("*.java"))]
     subprocess.run(command, timeout=_SECONDS, check=True)
+
+
+def java() -> str:
+    """The path of java."""
+    home = os.environ.get("JAVA_HOME")
+    return f"{home}/bin/java" if home else "java"
 
 
 def jar_of(classes: Path, name: Path) -> Path:

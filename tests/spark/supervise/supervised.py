@@ -16,6 +16,7 @@ from types import TracebackType
 
 import httpx
 
+import milepost
 from testbed.server import ServerProcess
 from tests.docs.blocks import ROOT, blocks_of
 from tests.spark.under_test.process import DEADLINE_SECONDS
@@ -139,6 +140,18 @@ def spark_home() -> Path:
     import pyspark
 
     return Path(pyspark.__file__).parent
+
+
+def input_rows(
+    service: ServerProcess, job: str, directory: str, until: int, killed: int | None = None
+) -> list[int | None]:
+    """How many rows each batch of the query in a directory has read, up to the batch ``until``, by the history of the
+    job. The last batch of the epoch ``killed`` is left out: a driver that was killed may not have reported it.
+    """
+    with milepost.Client(service.url) as client:
+        found = {each.batch: each for each in client.job_history(job) if each.directory == directory}
+    of_killed = [batch for batch, entry in found.items() if batch is not None and entry.epoch == killed]
+    return [found[batch].input_rows for batch in range(until + 1) if batch not in of_killed[:1]]
 
 
 def names(service: ServerProcess, path: str) -> list[str]:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from testbed.server import ServerProcess
-from tests.spark.supervise.sums import Sums
-from tests.spark.supervise.supervised import Supervised, names, on_the_page
+from tests.spark.supervise.sums import ROWS, Sums
+from tests.spark.supervise.supervised import Supervised, input_rows, names, on_the_page
 
 pytestmark = pytest.mark.spark
 
@@ -31,6 +31,10 @@ def test_a_driver_that_is_killed_in_a_batch_is_started_again(
         assert [epoch for epoch, _ in run.starts()] == [1, 2]
     sums.check(6)
     assert names(service, f"{name}/checkpoint/queries") == ["distinct", "sums"]
+    for query in ("distinct", "sums"):
+        found = input_rows(service, name, f"checkpoint/queries/{query}", 6, killed=1)
+        assert len(found) >= 6
+        assert set(found) == {ROWS}
 
 
 @pytest.mark.long
