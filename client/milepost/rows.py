@@ -16,7 +16,7 @@ from milepost.core.calls.outages import OUTAGES_OR_DOUBT
 from milepost.errors import Fenced, MilepostError, SessionLost
 from milepost.wire import MAX_ROWS
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("milepost.jobs")
 
 REQUEST_SECONDS: Final = 5.0
 """The most seconds that one request of these reports takes."""

@@ -160,7 +160,7 @@ class Supervisor:
             return None
         why = obstacle(self._arguments, os.environ, files.directory)
         if why is not None:
-            _log.info("the history will not have the rows of the batches: %s", why)
+            _log.warning("the history will not have the rows of the batches: %s", why)
             return None
         return option(files.add(*jar()), files.directory / _ROWS)
 
