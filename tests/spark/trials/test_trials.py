@@ -18,7 +18,7 @@ import pytest
 
 from tests.docs.blocks import ROOT, blocks_of
 from tests.docs.checkout import variables
-from tests.spark.supervise.jars import NoCompiler, compile_into, jar_of
+from tests.spark.supervise.jars import compile_into, jar_of
 from tests.spark.trials.__main__ import CACHE, SOURCES
 from tests.spark.trials.plan import (
     EXECUTOR,
@@ -36,6 +36,7 @@ from tests.spark.trials.plan import (
     Round,
 )
 from tests.spark.trials.run import Parts, Run
+from tools.agent.jar import NoCompiler
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
