@@ -35,7 +35,8 @@ def build(jar: Path) -> None:
     """Compile the sources and write the jar. Raises `NoCompiler`."""
     spark = Path(pyspark.__file__).parent / "jars" / "*"
     with tempfile.TemporaryDirectory() as classes:
-        options = ["--release", _RELEASE, "-g:none", "-Xlint:all,-path", "-Werror", "-cp", str(spark), "-d", classes]
+        checks = ["-Xlint:all,-path,-options", "-Werror"]
+        options = ["--release", _RELEASE, "-g:none", *checks, "-cp", str(spark), "-d", classes]
         sources = sorted(map(str, SOURCES.rglob("*.java")))
         subprocess.run([compiler(), *options, *sources], timeout=_SECONDS, check=True)
         with zipfile.ZipFile(jar, "w", zipfile.ZIP_STORED) as archive:
