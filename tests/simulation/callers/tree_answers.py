@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from milepost.errors import MilepostError, Problem
 from milepost.wire import Code, Outcome
 from milepost_server.model.paths import parent_of
-from milepost_server.model.requests.trees import DeletePath, MakeDirectory, OntoExisting, PutFile, RenamePath
+from milepost_server.model.requests.trees import DeletePath, MakeDirectory, PutFile, RenamePath
 from tests.simulation.callers.answers import SAYS_NOTHING, Answers
 from tests.simulation.callers.calls import Call, GoodAnswer
 from tests.simulation.callers.tree_calls import DIRECTORY, TreeLook
@@ -42,8 +42,8 @@ class TreeAnswers:
                 self._has_landed(call, trees.applied.get(call))
             case RenamePath() if body is True:
                 found = trees.renamed.get((ask.store_name, ask.path, ask.target))
-                if found is not None or ask.onto is not OntoExisting.REPLACE:
-                    self._has_landed(call, found)  # of two that replace in one group, the records show the second only
+                if found is not None or not trees.may_be_hidden(call):
+                    self._has_landed(call, found)
             case RenamePath():
                 if not (self._was(call, ask.path, None) or self._was_there(call, ask.target)):
                     raise Violation(Invariant.DIRTY_READ, f"{call} was told that it is not possible: never so")

@@ -89,6 +89,28 @@ class TreeChronicle:
         """The keys of all blobs without which a path, or a kept snapshot, does not show what it should."""
         return {blob for names in self._names.values() for blob in names} | set(self._state.held)
 
+    def may_be_hidden(self, call: Call) -> bool:
+        """Whether a rename may have been committed without a trace: of two requests for its target in one group, the
+        records show the second only. Such a second one has landed since the rename was asked for.
+        """
+        ask = call.ask
+        assert isinstance(ask, RenamePath)
+        near = (
+            other for above in (*ancestors_of(ask.target), ask.target) for other in self._asked[ask.store_name, above]
+        )
+        return any(other is not call and self._ended(other, ask.target, call.floor) for other in near)
+
+    def _ended(self, call: Call, path: str, floor: int) -> bool:
+        """Whether a request may have ended what was at a path, after the revision ``floor``."""
+        match call.ask:
+            case DeletePath() as ask:
+                return _ends(ask, path, gone=True)
+            case PutFile() as ask if _ends(ask, path, gone=False):
+                return self.applied.get(call, 0) > floor
+            case RenamePath() as ask if _ends(ask, path, gone=False):
+                return self.renamed.get((ask.store_name, ask.path, ask.target), 0) > floor
+        return False
+
     # -- a group is committed
     # ---------------------------------------------------------------------------------------------
 
