@@ -11,7 +11,8 @@ an act, from the server           ``{"act", "job", "dry_run", "holder", "epoch",
                                   ``snapshot``, ``batch`` or ``as_of``; ``source``, ``new_query_id``; ``partitions``
 a request, to the server          ``{"request": NUMBER, "method", "target", "headers": [[name, value]]}`` and the body
 the server's answer to it         ``{"response": NUMBER, "status", "headers"}`` and the body, or
-                                  ``{"response": NUMBER, "lost": WHY}``
+                                  ``{"response": NUMBER, "lost": WHY}``, or ``{"response": NUMBER, "refused": WHY}`` if
+                                  it would be so again
 the end of the act                ``{"answer"}``, or ``{"refusal": CODE, "why", "outcome", "extras"}``: a problem of
                                   `milepost.wire`
 ================================  ======================================================================================
@@ -41,6 +42,7 @@ from milepost.errors import (
     Fenced,
     MilepostError,
     NoSafeCheckpoint,
+    NotSupported,
     OutcomeUnknown,
     Problem,
     RecordUnreadable,
@@ -55,6 +57,8 @@ from milepost.wire import Code, Outcome
 _URL: Final = "http://service"
 _MEMORY: Final = 256 * 1024 * 1024
 _SESSION_SECONDS: Final = 15.0
+_CALL_SECONDS: Final = 30.0
+"""The most seconds of a call, unless it checks or copies a snapshot: as long an outage ends the act."""
 _PARTS: Final = ("query", "source", "input", "state", "output", "sink")
 """The members of a plan that say in words what becomes of a part of the job."""
 
@@ -83,7 +87,9 @@ class PipeTransport(httpx.BaseTransport):
         self._waiting: dict[int, queue.SimpleQueue[tuple[dict[str, Any], bytes]]] = {}
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request to the server, and wait for its answer. Raises the errors of httpx for what was lost."""
+        """Send a request to the server, and wait for its answer. Raises the errors of httpx for what was lost, and
+        `NotSupported` for what cannot be answered here.
+        """
         content, target = request.read(), request.url.raw_path.decode("ascii")
         if request.url.host != httpx.URL(_URL).host:
             raise httpx.ConnectError(f"{request.url.host} is not the server that started this process")
@@ -100,6 +106,8 @@ class PipeTransport(httpx.BaseTransport):
             raise httpx.ReadTimeout(f"no answer in {seconds} s") from error
         finally:
             del self._waiting[number]
+        if "refused" in answer:
+            raise NotSupported(Code.NOT_SUPPORTED, answer["refused"])
         if "lost" in answer:
             raise httpx.ReadError(answer["lost"])
         return httpx.Response(answer["status"], headers=answer["headers"], content=body)
@@ -244,7 +252,7 @@ def main() -> None:
 
     threading.Thread(target=receive, name="milepost-pipe", daemon=True).start()
     while (act := acts.get()) is not None:
-        with Client(_URL, timeout=act["seconds"], transport=transport, trust_env=False) as client:
+        with Client(_URL, timeout=min(act["seconds"], _CALL_SECONDS), transport=transport, trust_env=False) as client:
             pipe.send(answered(client, act))
 
 

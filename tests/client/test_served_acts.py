@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 import milepost
-from milepost.job_record import JOB, decode
+from milepost.job_record import JOB, RECORD_FILE, decode
 from tests.client.conftest import Service, serving
 from tests.client.published_job import LAST, PATIENT, WANTED, begin, state_of
 
@@ -103,11 +103,12 @@ def test_a_restore_is_done_once_to_the_job_that_was_looked_at(ask: Asking, block
     problem(ask("restore", batch=0, epoch=1, who="anna", key="first"), "idempotency-mismatch")
     refused = problem(ask("restore", batch=WANTED, epoch=1), "fenced")
     assert refused["current"] == 2
-    undone = ask.done("restore", snapshot=done["undo"], epoch=2)
+    longest = "x" * 190
+    undone = ask.done("restore", snapshot=done["undo"], epoch=2, who=longest)
     assert undone["batch"] == LAST
     assert state_of(blocking, ask.job) == LAST
     made = {entry.epoch: entry.holder for entry in blocking.job_history(ask.job) if entry.kind == "rolled-back"}
-    assert made == {2: "anna (restore)", 3: "REST (restore)"}
+    assert made == {2: "anna (restore)", 3: f"{longest} (restore)"}
     info = blocking.job_info(ask.job)
     assert (info.state, info.epoch.epoch, info.epoch.session) == ("resigned", 3, None)
 
@@ -131,8 +132,23 @@ def test_what_cannot_be_restored_is_refused(ask: Asking) -> None:
     problem(ask("restore", as_of="2020-01-01T00:00:00Z", dry_run=True), "not-exist")
     for body in ({}, {"batch": 1, "snapshot": "x"}, {"as_of": "2020-01-01T00:00:00"}, {"batch": -1}, {"what": 1}):
         problem(ask("restore", dry_run=True, **body), "invalid-request")
-    problem(ask("restore", batch=1, dry_run=True, who="a\nb"), "invalid-request")
+    for who in ("a\nb", "x" * 191):
+        problem(ask("restore", batch=1, dry_run=True, who=who), "invalid-request")
     assert ask.planned("restore", as_of="2100-01-01T00:00:00+02:00")["batch"] == LAST
+
+
+def test_a_record_that_is_too_large_is_refused_and_not_read_again_and_again(
+    ask: Asking, blocking: milepost.Client
+) -> None:
+    with blocking.session(holder="driver-2", ttl=600) as session:
+        store = session.store(ask.job)
+        store.campaign(PATIENT)
+        store.files.write(RECORD_FILE, bytes(33 * 1024 * 1024))
+        for log in ("offsets", "commits"):
+            store.files.write(f"checkpoint/{log}/{LAST + 1}", b"v1")
+        store.resign()
+    refused = problem(ask("restore", batch=LAST + 1, dry_run=True), "not-supported")
+    assert "an act takes 33554432 at most" in refused["detail"]
 
 
 def test_a_clone_begins_a_job_beside_the_original(ask: Asking, blocking: milepost.Client) -> None:

@@ -20,6 +20,7 @@ from milepost.errors import Problem
 from milepost.wire import Code, Outcome
 from milepost_server.basics.problems import problem
 from milepost_server.basics.worker_pool import Worker, WorkerEnded, WorkerPool
+from milepost_server.blobs.delivery import DeliveryCut
 from milepost_server.http.acts.inner import AnswerTooLong, InnerRequest, answer_of
 
 log = logging.getLogger("milepost.acts")
@@ -125,7 +126,8 @@ class JobActs:
         try:
             async with asyncio.timeout(self._seconds), self._pool.borrow() as worker:
                 begun = True
-                return await self._asked(worker, caller, {**act, "seconds": max(1.0, self._seconds - _MARGIN_SECONDS)})
+                act_within = {**act, "seconds": max(1.0, self._seconds - _MARGIN_SECONDS)}
+                ended = await self._asked(worker, caller, act_within)
         except (TimeoutError, WorkerEnded) as error:
             why = f"the act did not end within {self._seconds:.0f} s"
             if isinstance(error, WorkerEnded):
@@ -133,16 +135,20 @@ class JobActs:
             log.warning("%s of %s has no known end: %s", act["act"], act["job"], why)
             code = Code.OUTCOME_UNKNOWN if begun and not act["dry_run"] else Code.STORAGE_UNAVAILABLE
             raise problem(code, why) from error
+        if isinstance(ended, _Refusal):  # raised here, since the pool ends a worker whose block raises
+            raise Problem(ended.refusal, ended.why, outcome=ended.outcome, extras=ended.extras)
+        return ended.answer
 
-    async def _asked(self, worker: Worker, caller: ActCaller, act: Mapping[str, Any]) -> dict[str, Any]:
-        """Let a worker perform an act, and answer its requests meanwhile. Raises `WorkerEnded`, and the problem that
-        the worker reports.
+    async def _asked(self, worker: Worker, caller: ActCaller, act: Mapping[str, Any]) -> _Answer | _Refusal:
+        """Let a worker perform an act, answer its requests meanwhile, and return its last message. Raises
+        `WorkerEnded`.
         """
         await worker.send(act)
         while True:
             message, content = await worker.receive()
             if "request" not in message:
-                return _ended(message)
+                ended: _Answer | _Refusal = _converted(message, _Answer if "answer" in message else _Refusal)
+                return ended
             task = asyncio.create_task(self._answer(worker, caller, _converted(message, _Request), content))
             self._answers.add(task)
             task.add_done_callback(self._answers.discard)
@@ -156,9 +162,11 @@ class JobActs:
         request = InnerRequest(asked.method, asked.target, encoded, body)
         try:
             exchange = await answer_of(self.application, request, caller.scope)
-        except AnswerTooLong:
-            told: dict[str, Any] = {"lost": "the answer is too long"}
+        except AnswerTooLong as error:
+            told: dict[str, Any] = {"refused": str(error)}
             content = b""
+        except DeliveryCut as error:
+            told, content = {"lost": f"the answer was cut: {error}"}, b""
         else:
             headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in exchange.fields]
             told, content = {"status": exchange.status, "headers": headers}, bytes(exchange.content)
@@ -166,15 +174,6 @@ class JobActs:
             await worker.send({"response": asked.request, **told}, content)
         except WorkerEnded as error:
             log.debug("an answer reached no process: %s", error)
-
-
-def _ended(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer in the last message about an act; raise the problem in it."""
-    if "answer" in message:
-        answer: dict[str, Any] = _converted(message, _Answer).answer
-        return answer
-    refusal = _converted(message, _Refusal)
-    raise Problem(refusal.refusal, refusal.why, outcome=refusal.outcome, extras=refusal.extras)
 
 
 def _converted(message: Mapping[str, Any], kind: type[Any]) -> Any:

@@ -58,13 +58,13 @@ class InnerExchange:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        """Keep the head of the answer, or a part of its body. Raises `AnswerTooLong`."""
+        """Keep the head of the answer, or a part of its body. Raises `AnswerTooLong`, before a body of known length."""
         if message["type"] == "http.response.start":
             self.status, self.fields = message["status"], message.get("headers", ())
+            _check_length(int(dict(self.fields).get(b"content-length", 0)))
             return
         self.content += message.get("body", b"")
-        if len(self.content) > MOST_ANSWER_BYTES:
-            raise AnswerTooLong
+        _check_length(len(self.content))
         if not message.get("more_body", False):
             self._is_over.set()
 
@@ -76,6 +76,11 @@ class InnerExchange:
     async def hung_up(self) -> None:
         """Return at the end of the exchange: the client does not end before."""
         await self._is_over.wait()
+
+
+def _check_length(length: int) -> None:
+    if length > MOST_ANSWER_BYTES:
+        raise AnswerTooLong(f"an answer has {length} bytes or more, and an act takes {MOST_ANSWER_BYTES} at most")
 
 
 async def answer_of(application: ASGIApp, request: InnerRequest, outer: Mapping[str, Any]) -> InnerExchange:

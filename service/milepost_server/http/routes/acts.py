@@ -30,7 +30,9 @@ _POINT = {
     "batch": _NUMBER,
     "as_of": {"type": "string", "format": "date-time"},
 }
-_ACT = {"dry_run": {"type": "boolean"}, "who": {"type": "string", "maxLength": MAX_REASON_CHARACTERS}}
+_MOST_WHO = MAX_REASON_CHARACTERS - len(" (restore)")
+"""The most characters of ``who``: with the name of the act it is the holder of a session."""
+_ACT = {"dry_run": {"type": "boolean"}, "who": {"type": "string", "maxLength": _MOST_WHO}}
 _PLANNED = {"job": "flights", "done": False, "epoch": 3, "holder": "local-1@spark-1:4711"}
 _BECOMES = {
     "source": "the next batch is 8, from the offsets after batch 7",
@@ -50,8 +52,8 @@ class ActBody(msgspec.Struct, forbid_unknown_fields=True):
 
     def checked(self, job: str, name: str) -> dict[str, Any]:
         """Return the members that all acts have. Raises an ``invalid-request`` problem if ``who`` cannot be shown."""
-        if len(self.who) > MAX_REASON_CHARACTERS or not self.who.isprintable():
-            raise problem(Code.INVALID_REQUEST, f"who takes at most {MAX_REASON_CHARACTERS} printable characters")
+        if len(self.who) > _MOST_WHO or not self.who.isprintable():
+            raise problem(Code.INVALID_REQUEST, f"who takes at most {_MOST_WHO} printable characters")
         return {"act": name, "job": job, "dry_run": self.dry_run, "holder": f"{self.who or 'REST'} ({name})"}
 
 

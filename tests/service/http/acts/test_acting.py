@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from milepost.errors import Problem
 from milepost.wire import Code, Outcome
 from milepost_server.basics.worker_pool import WorkerPool
+from milepost_server.blobs.delivery import DeliveryCut
 from milepost_server.http.acts import inner
 from milepost_server.http.acts.acting import ActCaller, JobActs
 from milepost_server.http.connection.exchange import exchange_of
@@ -49,6 +50,12 @@ ACT = {"act": "restore", "job": "flights", "dry_run": False}
 async def told(scope: Scope, receive: Receive, send: Send) -> None:
     """An application that answers with what it was asked."""
     request = Request(scope, receive)
+    if request.url.path == "/announced":
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"3000")]})
+        raise AssertionError("nothing is sent of what is too long")
+    if request.url.path == "/cut":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise DeliveryCut("damaged")
     if request.url.path == "/long":
         await StreamingResponse(iter([b"x" * 1000] * 3))(scope, receive, send)
         return
@@ -112,12 +119,20 @@ say({"answer": {"numbers": sorted(hear()[0]["response"] for _ in range(2))}})
     assert found == {"numbers": [3, 4]}
 
 
-async def test_an_answer_that_is_too_long_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     program = 'hear(); ask("/long"); answer, body = hear(); say({"answer": {"answer": answer, "bytes": len(body)}})'
     found = await end_of(program)
     assert (found["answer"]["status"], found["bytes"]) == (200, 3000)
     monkeypatch.setattr(inner, "MOST_ANSWER_BYTES", 2000)
-    assert (await end_of(program))["answer"] == {"response": 1, "lost": "the answer is too long"}
+    for target in ("/long", "/announced"):
+        found = await end_of(program.replace("/long", target))
+        why = "an answer has 3000 bytes or more, and an act takes 2000 at most"
+        assert found == {"answer": {"response": 1, "refused": why}, "bytes": 0}
+
+
+async def test_an_answer_that_is_cut_is_lost() -> None:
+    found = await end_of('hear(); ask("/cut"); say({"answer": hear()[0]})')
+    assert found == {"response": 1, "lost": "the answer was cut: damaged"}
 
 
 async def test_a_refusal_is_told_as_it_is() -> None:
@@ -125,6 +140,19 @@ async def test_a_refusal_is_told_as_it_is() -> None:
         'hear(); say({"refusal": "fenced", "why": "x", "outcome": "not_applied", "extras": {"current": 7}})'
     )
     assert (error.code, error.detail, error.outcome, error.current) == (Code.FENCED, "x", Outcome.NOT_APPLIED, 7)
+
+
+async def test_the_process_of_a_refused_act_performs_the_next() -> None:
+    acts, pool = acting(
+        """
+hear(); say({"refusal": "held", "why": "x", "outcome": "not_applied", "extras": {}})
+hear(); say({"answer": {"is": "the same"}})
+"""
+    )
+    with pytest.raises(Problem):
+        await acts.perform(CALLER, None, ACT)
+    assert await acts.perform(CALLER, None, ACT) == ({"is": "the same"}, False)
+    await pool.close()
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
