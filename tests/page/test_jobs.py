@@ -9,7 +9,9 @@ import pytest
 from playwright.sync_api import Route, expect
 
 import milepost
+from milepost.restoring import restore
 from testbed.server import ServerProcess
+from tests.client.published_job import begin
 from tests.page.files import commit_batch
 from tests.page.screen import Screen
 from tests.page.story import driver, live_through
@@ -100,6 +102,26 @@ def test_the_address_keeps_how_the_jobs_are_filtered(
     assert screen.focused() == "flights"
     screen.page.keyboard.press("Enter")
     expect(screen.live().heading).to_have_text("flights")
+
+
+def test_a_point_says_what_a_restore_to_it_undoes_also_after_a_restore_was_undone(
+    screen: Screen, server: ServerProcess, client: milepost.Client
+) -> None:
+    wanted = begin(client, "undone")
+    screen.open(f"{server.url}/#/jobs/undone")
+
+    def expect_undone(*told: str) -> None:
+        cells = screen.later().part("Where a restore leads").locator("tbody tr td:nth-child(5)")
+        expect(cells).to_have_text(told)
+
+    with client.session(holder="anna") as session:
+        store = session.store("undone")
+        store.campaign()
+        undo = restore(store, wanted).undo
+        expect_undone("the restore", "the restore", "the restore", "nothing", "1 batch")
+        assert undo is not None
+        restore(store, undo)
+        expect_undone("the restore", "nothing", "nothing", "1 batch", "2 batches", "3 batches")
 
 
 def test_a_batch_shows_at_once(screen: Screen, server: ServerProcess, client: milepost.Client) -> None:

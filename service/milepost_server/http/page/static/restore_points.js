@@ -39,12 +39,23 @@ function pointsOf(job) {
 
 /** What a restore to a point takes back. A restore may have passed the point over: going there undoes that one first. */
 function undoes(point, job, entries) {
-  const passing = entries.find(({ kind, snapshot, revision }) => kind === "rolled-back" && snapshot < point.revision && point.revision < revision);
-  if (passing !== undefined || point.kind === "from before a restore") {
-    const since = passing === undefined || (job.batch?.revision ?? 0) > passing.revision;
-    return since ? "a restore, and the batches since" : "the restore";
-  }
+  const passing = passingOf(point, entries);
+  if (passing !== null) return (job.batch?.revision ?? 0) > passing.revision ? "a restore, and the batches since" : "the restore";
+  // the history may not reach back to the restore that passed it over
+  const known = entries.some(({ kind, revision }) => kind !== "batch-committed" && revision < point.revision);
+  if (point.kind === "from before a restore" && !known) return "a restore, and the batches since";
   if (point.directory !== job.batch?.directory) return "–";
   const behind = job.batch.batch - point.batch;
   return behind <= 0 ? "nothing" : count(behind, "batch", "batches");
+}
+
+/** The entry of the restore that passed a point over, null if none did. A restore that was undone counts no more. */
+function passingOf(point, entries) {
+  let until = Infinity; // the files of now came by the state at this revision, from which the restores seen so far went on
+  for (const entry of entries) {
+    if (entry.kind !== "rolled-back" || entry.revision === undefined || entry.revision > until) continue;
+    if (entry.snapshot < point.revision && point.revision < entry.revision) return entry;
+    until = entry.snapshot;
+  }
+  return null;
 }
