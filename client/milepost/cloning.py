@@ -174,7 +174,7 @@ def _with_new_id(source: StateHandleStore, name: str, snapshot: Snapshot) -> dic
     try:
         document = json.loads(source.files.read(f".snapshot/{name}/{path}"))
         document["id"] = str(uuid.uuid4())
-    except (NotExist, ValueError, TypeError) as error:
+    except (NotExist, ValueError, TypeError, RecursionError) as error:
         raise WrongCheckpoint(f"{path} of {source.name} does not say which id the query has: {error}") from error
     return {path: json.dumps(document, separators=(",", ":")).encode()}
 

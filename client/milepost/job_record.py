@@ -362,7 +362,7 @@ def decode(state: bytes) -> JobRecord:
             rescales_at=whole_number(raw["rescalesAt"]) if schema == _RESCALED_SCHEMA else None,
             origin=origin.from_json(raw["cloneOf"]) if schema == _CLONED_SCHEMA or "cloneOf" in raw else None,
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RecordUnreadable(f"the state of handle {JOB!r} is not a job record: {error!r}") from error
 
 

@@ -85,5 +85,5 @@ def partitions_of(job: str, files: JobFiles, batch: int) -> int:
     path = f"{_LOGS}/offsets/{batch}"
     try:
         return int(json.loads(files.read(path).decode().splitlines()[1])["conf"][_PARTITIONS])
-    except (ValueError, KeyError, TypeError, IndexError) as error:
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
         raise WrongCheckpoint(f"{path} of {job} does not say how many partitions its state has") from error

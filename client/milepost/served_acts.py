@@ -242,13 +242,15 @@ def main() -> None:
     acts: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
 
     def receive() -> None:
-        while (received := pipe.receive()) is not None:
-            message, body = received
-            if "response" in message:
-                transport.take(message, body)
-            else:
-                acts.put(message)
-        acts.put(None)
+        try:
+            while (received := pipe.receive()) is not None:
+                message, body = received
+                if "response" in message:
+                    transport.take(message, body)
+                else:
+                    acts.put(message)
+        finally:  # also if the memory of this process does not suffice: nothing would be heard any more
+            acts.put(None)
 
     threading.Thread(target=receive, name="milepost-pipe", daemon=True).start()
     while (act := acts.get()) is not None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -21,6 +24,7 @@ from tests.client.published_job import LAST, PATIENT, WANTED, begin, state_of
 
 TOKENS = {"owner": "writer=flights*", "cloner": "writer=copy", "looker": "reader=*"}
 PROGRAM = b"milepost.served_acts"
+ACTS = (sys.executable, "-P", "-m", PROGRAM.decode())
 KILLED, MOST_KILLS = 2, 60
 """How many acts are cut off by a kill, and the most kills until then: some come before or after the act."""
 
@@ -32,8 +36,8 @@ class Asking:
         self.url, self.job = service.url, job
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
 
-    def __call__(self, act: str, job: str = "", key: str = "", **body: Any) -> httpx.Response:
-        headers = {**self.headers, **({"Idempotency-Key": key} if key else {})}
+    def __call__(self, act: str, job: str = "", key: str = "", attempt: int = 1, **body: Any) -> httpx.Response:
+        headers = {**self.headers, **({"Idempotency-Key": key, "Milepost-Attempt": str(attempt)} if key else {})}
         return httpx.post(f"{self.url}/v1/jobs/{job or self.job}/{act}", json=body, headers=headers, timeout=PATIENT)
 
     def planned(self, act: str, job: str = "", **body: Any) -> dict[str, Any]:
@@ -103,6 +107,8 @@ def test_a_restore_is_done_once_to_the_job_that_was_looked_at(ask: Asking, block
     problem(ask("restore", batch=0, epoch=1, who="anna", key="first"), "idempotency-mismatch")
     refused = problem(ask("restore", batch=WANTED, epoch=1), "fenced")
     assert refused["current"] == 2
+    later = ask("restore", batch=WANTED, epoch=1, key="of-a-leader-that-is-gone", attempt=2)
+    assert (later.status_code, later.json()["outcome"]) == (409, "unknown"), "an earlier try may have been done"
     longest = "x" * 190
     undone = ask.done("restore", snapshot=done["undo"], epoch=2, who=longest)
     assert undone["batch"] == LAST
@@ -149,6 +155,33 @@ def test_a_record_that_is_too_large_is_refused_and_not_read_again_and_again(
         store.resign()
     refused = problem(ask("restore", batch=LAST + 1, dry_run=True), "not-supported")
     assert "an act takes 33554432 at most" in refused["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "act", "wanted"),
+    [
+        (RECORD_FILE, {"act": "restore", "batch": LAST + 1}, "corrupt"),
+        ("checkpoint/metadata", {"act": "clone", "new_query_id": True}, "unsafe"),
+        (f"checkpoint/offsets/{LAST + 1}", {"act": "rescale", "partitions": 2}, "unsafe"),
+    ],
+    ids=["record", "metadata", "offsets"],
+)
+def test_a_file_of_the_job_that_no_program_can_read_ends_no_process(
+    service: Service, blocking: milepost.Client, path: str, act: dict[str, Any], wanted: str
+) -> None:
+    name = f"nested-{act['act']}"
+    begin(blocking, name)
+    with blocking.session(holder="driver-2", ttl=600) as session:
+        store = session.store(name)
+        store.campaign(PATIENT)
+        for file in (f"checkpoint/offsets/{LAST + 1}", f"checkpoint/commits/{LAST + 1}"):
+            store.files.write(path, b"v1\n" + b"[" * 100_000 if "offsets" in path else b"[" * 100_000)
+            if file != path:
+                store.files.write(file, b"v1")
+        store.resign()
+    ask = Asking(service, name)
+    job = {"job": "nested-copy", "source": name} if act["act"] == "clone" else {}
+    problem(ask(**act, **job, dry_run=True), wanted)
 
 
 def test_a_clone_begins_a_job_beside_the_original(ask: Asking, blocking: milepost.Client) -> None:
@@ -269,3 +302,14 @@ def test_an_act_whose_process_is_killed_has_an_unknown_outcome_and_is_whole_or_n
             ask.done("restore", batch=0, epoch=epoch)
             assert state_of(client, job) == 0
     assert ends[503, LAST] + ends[503, WANTED] == KILLED, ends
+
+
+def test_a_process_that_hears_nothing_any_more_ends() -> None:
+    with subprocess.Popen(ACTS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(struct.pack(">II", 1, 0) + b"{")
+        process.stdin.flush()
+        try:
+            process.wait(PATIENT)  # its input is not at its end
+        finally:
+            process.kill()

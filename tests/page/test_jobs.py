@@ -224,6 +224,22 @@ def test_a_job_is_restored_cloned_and_dropped_after_a_dry_run_of_each(
     expect(screen.dialog).to_contain_text("acted-fix begins after batch 1, with 2 files of")
     screen.dialog.get_by_role("button", name="Close").click()
 
+    def ask_another_leader(route: Route) -> None:
+        route.continue_(headers={**route.request.headers, "idempotency-key": "not-known-there"})
+
+    screen.page.get_by_role("button", name="Clone").click()
+    screen.dialog.get_by_label("Name of the clone").fill("acted-again")
+    screen.page.keyboard.press("Enter")
+    expect(screen.dialog).to_contain_text("begins empty")
+    screen.page.route("**/jobs/acted-again/clone", lose_the_answer, times=1)
+    screen.dialog.get_by_role("button", name="Clone").click()
+    expect(screen.dialog).to_contain_text("It is not known whether it was done: no connection")
+    screen.page.route("**/jobs/acted-again/clone", ask_another_leader, times=1)
+    screen.dialog.get_by_role("button", name="Ask again").click()
+    expect(screen.dialog).to_contain_text("Refused this time: the job acted-again has files")
+    expect(screen.dialog).to_contain_text("An earlier try may have been done")
+    screen.page.keyboard.press("Escape")
+
     screen.page.get_by_role("button", name="Rescale").click()
     screen.dialog.get_by_label("Partitions").fill("7")
     screen.page.keyboard.press("Enter")

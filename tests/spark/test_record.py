@@ -34,7 +34,7 @@ def test_each_write_has_a_digest_of_its_own() -> None:
     assert record.encode() != record.encode()
 
 
-@pytest.mark.parametrize("state", [b"", b"[]", b"{}", b'"text"', b"\xff", b'{"schema":2,"job":"x"}'])
+@pytest.mark.parametrize("state", [b"", b"[]", b"{}", b'"text"', b"\xff", b"[" * 100_000, b'{"schema":2,"job":"x"}'])
 def test_what_is_no_record_is_refused(state: bytes) -> None:
     with pytest.raises(RecordUnreadable):
         decode(state)

@@ -339,6 +339,7 @@ def _act(id: str, name: str, summary: str) -> RestOperation:
 
 _OF_ACTS = {
     Code.UNSUPPORTED_MEDIA_TYPE,
+    Code.SESSION_EXPIRED,
     Code.NOT_EXIST,
     Code.ALREADY_EXISTS,
     Code.NOT_EMPTY,

@@ -9,9 +9,11 @@ import msgspec
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from milepost.errors import Problem
 from milepost.operations.handles import CLONE_JOB, DROP_JOB_AS_ACT, RESCALE_JOB, RESTORE_JOB
 from milepost.wire import MAX_REASON_CHARACTERS, Code, Header
 from milepost_server.basics.problems import problem
+from milepost_server.http.access.permission import of_retry
 from milepost_server.http.acts.acting import CREDENTIALS, ActCaller
 from milepost_server.http.bodies import Size, json_of
 from milepost_server.http.headers import caller_without_session, checked_name
@@ -248,5 +250,10 @@ async def _performed(request: HttpRequest, act: dict[str, Any]) -> Response:
     key = caller_without_session(request).attempt.key
     credentials = [(name, value) for name in CREDENTIALS for value in request.fields.all(name)]
     caller = ActCaller(request.owner, request.scope, credentials)
-    answer, replayed = await request.context.acts.perform(caller, key, act)
+    try:
+        answer, replayed = await request.context.acts.perform(caller, key, act)
+    except Problem as error:
+        if act["dry_run"]:
+            raise
+        raise of_retry(error, request) from None  # an earlier try may be what has changed the job meanwhile
     return json_response(answer, 200, {Header.REPLAYED: "true"} if replayed else {})

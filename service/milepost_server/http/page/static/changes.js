@@ -27,7 +27,9 @@ export async function change({ method, path, body, as, key, number, within = ANS
   if (answer.ok) return read === null ? { kind: "unknown", detail: "an answer came that was cut short" } : { kind: "done", body: read };
   const detail = String(read?.detail || read?.title || `status ${answer.status}`);
   if (read?.outcome === "applied") return { kind: "done", body: null };
-  return { kind: read?.outcome === "not_applied" ? "refused" : "unknown", detail };
+  // a later try that is refused for good stays so, and says nothing of an earlier one
+  const refused = read?.outcome === "not_applied" || (number > 1 && read?.retryable === false);
+  return { kind: refused ? "refused" : "unknown", detail };
 }
 
 /** Open a session for one act: the service wants to know who changes a store. */
