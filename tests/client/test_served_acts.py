@@ -180,7 +180,7 @@ def test_a_file_of_the_job_that_no_program_can_read_ends_no_process(
                 store.files.write(file, b"v1")
         store.resign()
     ask = Asking(service, name)
-    job = {"job": "nested-copy", "source": name} if act["act"] == "clone" else {}
+    job: dict[str, Any] = {"job": "nested-copy", "source": name} if act["act"] == "clone" else {}
     problem(ask(**act, **job, dry_run=True), wanted)
 
 
