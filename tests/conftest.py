@@ -28,6 +28,10 @@ _BEGIN_WITH = (
     "tests/system/failover/",
     "tests/system/crash/",
     "tests/contracts/state_handle_store/test_re",
+    # Theirs are mostly waits, during which others can work.
+    "tests/contracts/test_pointers_contended",
+    "tests/wire/access/test_reload",
+    "tests/wire/connections/test_slow",
     "tests/spark/",
 )
 
