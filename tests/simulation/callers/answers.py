@@ -60,9 +60,11 @@ class Answers:
         """Check a good answer that a client got."""
         if answer.revision > self._chronicle.head.revision:
             raise Violation(Invariant.DIRTY_READ, f"{call} was told of revision {answer.revision}, not committed yet")
-        if answer.revision < call.floor:
+        # An attempt that joins an earlier one ends as that one does, also at a leader that was deposed since.
+        floor = call.begun if answer.replayed else call.floor
+        if answer.revision < floor:
             raise Violation(
-                Invariant.STALE_READ, f"{call} was told of revision {answer.revision}, though {call.floor} was known"
+                Invariant.STALE_READ, f"{call} was told of revision {answer.revision}, though {floor} was known"
             )
         self.acknowledged = max(self.acknowledged, answer.revision)
         if isinstance(call.ask, Look):
@@ -76,9 +78,7 @@ class Answers:
             if not self._needed_nothing(call, call.ask, answer):
                 raise Violation(Invariant.TRUTHFUL_YES, f"{call} was told {answer}, but it was not committed")
         elif isinstance(call.ask, LockAll):
-            if not self._listed(
-                call.ask.store_name, answer.body["handles"], call.floor, answer.revision, removing=False
-            ):
+            if not self._listed(call.ask.store_name, answer.body["handles"], floor, answer.revision, removing=False):
                 raise Violation(Invariant.DIRTY_READ, f"{call} was told {answer}, which never was")
         elif not (answer.body == applied.body if call.ask.key else _alike(call.ask, applied.body, answer.body)):
             raise Violation(Invariant.FIRST_ANSWER, f"{call} was told {answer}, its first answer is {applied}")

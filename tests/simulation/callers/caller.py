@@ -86,6 +86,7 @@ class Caller:
         process = self._choose(draw, anywhere=0.15 if isinstance(call.ask, Look) else 0.02)
         world.tally["requests"] += 1
         call.floor, call.sent = world.answers.acknowledged, loop.time()
+        call.begun = call.floor if number == 1 else call.begun
         if not process.alive:
             await asyncio.sleep(draw.expovariate(1.0) * faults.latency)
             self._favourite = None

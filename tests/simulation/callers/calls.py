@@ -67,17 +67,18 @@ class Call:
     """One thing that a client wants, over all its attempts.
 
     ``undelivered``: attempts that are on their way to a replica. ``floor``: the newest revision that anybody had been
-    told of when the last attempt was sent, at ``sent``. ``denied``: its client was told that it is not applied.
+    told of when the last attempt was sent, at ``sent``; ``begun``: when the first one was. ``denied``: its client was
+    told that it is not applied.
     """
 
-    __slots__ = ("ask", "content", "denied", "floor", "number", "sent", "undelivered")
+    __slots__ = ("ask", "begun", "content", "denied", "floor", "number", "sent", "undelivered")
 
     def __init__(self, number: int, ask: Ask, content: bytes = b"") -> None:
         self.number = number
         self.ask = ask
         self.content = content
         self.undelivered = 0
-        self.floor = 0
+        self.floor = self.begun = 0
         self.sent = 0.0
         self.denied = False
 
