@@ -191,7 +191,8 @@ def _led(client: Client, act: Act) -> Iterator[StateHandleStore]:
     and `Fenced`. After the epoch was granted, an outage is raised as an unknown outcome, since it may have hit what
     follows the commit.
     """
-    job, expected = act["job"], act["epoch"] + 1
+    job, above = act["job"], client.status().epochs_above or 0
+    expected = max(act["epoch"], above) + 1
     with client.session(act["holder"], _SESSION_SECONDS) as session:
         store = session.store(job)
         if (now := store.current_epoch()).epoch != act["epoch"]:

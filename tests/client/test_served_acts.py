@@ -213,6 +213,19 @@ def test_a_dropped_job_is_gone_and_a_late_act_on_it_is_refused(ask: Asking, bloc
     problem(ask("restore", batch=WANTED, epoch=plan["epoch"]), "not-exist")
 
 
+def test_acts_are_done_where_only_high_epochs_are_granted(tmp_path: Path) -> None:
+    with serving(tmp_path) as service, milepost.Client(service.url, timeout=PATIENT) as client:
+        begin(client, "flights")
+    with serving(tmp_path, "--epochs-above", "100") as service:
+        ask = Asking(service, "flights")
+        ask.done("clone", job="copy", source="flights")
+        ask.done("restore", batch=WANTED, epoch=ask.planned("restore", batch=WANTED)["epoch"])
+        problem(ask("restore", batch=WANTED, epoch=1), "fenced")
+        with milepost.Client(service.url, timeout=PATIENT) as client:
+            assert state_of(client, "flights") == WANTED
+            assert client.job_info("flights").epoch.epoch == client.job_info("copy").epoch.epoch == 101
+
+
 def test_a_rescale_is_planned_and_done_where_spark_is(ask: Asking, blocking: milepost.Client) -> None:
     refused = problem(ask("rescale", partitions=7, dry_run=True), "unsafe")
     assert "does not say how many partitions" in refused["detail"]
