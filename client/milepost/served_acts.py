@@ -8,7 +8,8 @@ The messages are those of `milepost.process_pipe`:
 
 ================================  ======================================================================================
 an act, from the server           ``{"act", "job", "dry_run", "holder", "epoch", "seconds"}``, and what the act takes:
-                                  ``snapshot``, ``batch`` or ``as_of``; ``source``, ``new_query_id``; ``partitions``
+                                  ``snapshot``, ``batch`` or ``as_of``; ``source``, ``new_query_id``, and the ``cell``
+                                  of the server, empty if it is none; ``partitions``
 a request, to the server          ``{"request": NUMBER, "method", "target", "headers": [[name, value]]}`` and the body
 the server's answer to it         ``{"response": NUMBER, "status", "headers"}`` and the body, or
                                   ``{"response": NUMBER, "lost": WHY}``, or ``{"response": NUMBER, "refused": WHY}`` if
@@ -36,6 +37,7 @@ from milepost import cloning, dropping, rescaling, restoring
 from milepost.client import Client
 from milepost.core.calls.outages import OUTAGES
 from milepost.errors import (
+    CellsDiffer,
     CheckpointDamaged,
     ConnectionFailed,
     DeadlineExceeded,
@@ -139,6 +141,11 @@ def _cloned(client: Client, act: Act) -> dict[str, Any]:
     store, name = client.store(act["job"]), _snapshot_of(source, act)
     made = cloning.planned(store, source, name, new_query_id=renamed, timeout=seconds)
     epoch = store.current_epoch()
+    if act["cell"] and not epoch.epoch:  # the service would refuse the campaign
+        detail = (
+            f"no clone begins in the cell {act['cell']!r} by this call: milepost jobs clone finds the cell of a job"
+        )
+        raise CellsDiffer(Code.CELLS_DIFFER, detail, extras={"cell": act["cell"]})
     if not act["dry_run"]:
         with _led(client, {**act, "epoch": epoch.epoch}) as led:
             made = cloning.clone(led, source, made.snapshot, new_query_id=renamed, timeout=seconds)

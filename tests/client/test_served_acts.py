@@ -201,6 +201,18 @@ def test_a_clone_begins_a_job_beside_the_original(ask: Asking, blocking: milepos
     problem(ask("clone", job=copy, source=ask.job), "not-empty")
 
 
+def test_a_clone_in_a_cell_is_refused_also_by_its_dry_run(cells: dict[str, Service], store_name: str) -> None:
+    addresses = ";".join(f"{name}={service.url}" for name, service in cells.items())
+    with milepost.Client(addresses, timeout=PATIENT) as client:
+        there = client.of_job(store_name, begin=True)
+        begin(there, store_name)
+        ask = Asking(cells[there.cell], store_name)
+        for dry_run in (True, False):
+            refused = problem(ask("clone", job=f"{store_name}-2", source=store_name, dry_run=dry_run), "cells-differ")
+            assert refused["cell"] == there.cell
+        assert ask.done("restore", batch=WANTED, epoch=1)["epoch"] == 1
+
+
 def test_a_dropped_job_is_gone_and_a_late_act_on_it_is_refused(ask: Asking, blocking: milepost.Client) -> None:
     plan = ask.planned("drop")
     assert (plan["batch"], plan["handles"], plan["outputs"]) == (LAST, 1, [])

@@ -167,7 +167,7 @@ async def clone(request: HttpRequest, store: str) -> Response:
     checked_name(body.source, "source")
     if sum(given is not None for given in (body.snapshot, body.batch, body.as_of)) > 1:
         raise problem(Code.INVALID_REQUEST, "give one of snapshot, batch and as_of, or none")
-    more = {"source": body.source, "new_query_id": body.new_query_id}
+    more = {"source": body.source, "new_query_id": body.new_query_id, "cell": request.context.cells.own}
     return await _performed(request, {**body.checked(store, "clone"), **_point(body), **more})
 
 
