@@ -119,7 +119,8 @@ def chosen(
 
 
 def newest_of_batch(kept: KeptSnapshots, batch: int) -> str:
-    """Return the name of the newest snapshot of ``batch``, a batch of the job's checkpoint.
+    """Return the name of the newest snapshot of ``batch``, a batch of the job's checkpoint, that counts: one that a
+    restore has passed over has to be named by its revision.
 
     Raises `NotExist`, and `InvalidRequest` if several queries of a job under ``milepost run`` have such a batch.
     """
@@ -132,7 +133,9 @@ def newest_of_batch(kept: KeptSnapshots, batch: int) -> str:
 
 
 def newest_as_of(kept: KeptSnapshots, time: datetime) -> str:
-    """Return the name of the newest snapshot that was taken at ``time`` or before. Raises `NotExist`."""
+    """Return the name of the newest snapshot that counts and was taken at ``time`` or before: one that a restore has
+    passed over has to be named by its revision. Raises `NotExist`.
+    """
     found = _selected(
         kept,
         lambda snapshot: snapshot.taken is not None and snapshot.taken <= time,
@@ -269,7 +272,9 @@ def _selected(kept: KeptSnapshots, wanted: Callable[[Snapshot], bool], described
     ]
     if not found:
         hint = "milepost files snapshots lists what it has" if snapshots else "milepost jobs ls lists the jobs"
-        detail = f"the job keeps no snapshot {described}; {hint}"
+        if over := [snapshot.name for snapshot in kept.passed_over if wanted(snapshot)]:
+            hint = f"a restore has passed over {', '.join(over)}: name the one that you want"
+        detail = f"the job keeps no snapshot {described} that counts; {hint}"
         raise NotExist(Code.NOT_EXIST, detail)
     return found
 
@@ -305,7 +310,7 @@ def _prepare(
         source=f"the next batch is {snapshot.batch + 1}, from the offsets after batch {snapshot.batch}",
         state=_state(record, snapshot.batch),
         output=_output(now, record),
-        sink=_sink(now, record, snapshot.batch),
+        sink=_sink(now, record, snapshot, store.files.snapshots()),
     )
     return plan, handle, record
 
@@ -382,7 +387,13 @@ def _output(now: JobRecord | None, record: JobRecord | None) -> str:
     )
 
 
-def _sink(now: JobRecord | None, record: JobRecord | None, batch: int) -> str:
+def _sink(now: JobRecord | None, record: JobRecord | None, target: Snapshot, kept: KeptSnapshots) -> str:
     if now is not None and record is not None and published_by_files(now.manifest):
         return "there is no other sink"
-    return f"the job's own sink keeps what it got after batch {batch}, and gets these batches again: take it back there"
+    keeps = "the job's own sink keeps what it got"
+    if any(target.revision == snapshot.revision for snapshot in kept.passed_over):
+        return f"{keeps}, also of batches that count no more after this restore: take those back there"
+    later = [each for each in kept.snapshots if each.directory == target.directory and each.batch > target.batch]
+    if kept.snapshots and not later:
+        return f"{keeps}, and gets none of it again"
+    return f"{keeps} after batch {target.batch}, and gets these batches again: take it back there"

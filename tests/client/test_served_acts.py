@@ -109,12 +109,14 @@ def test_a_restore_is_done_once_to_the_job_that_was_looked_at(ask: Asking, block
     assert refused["current"] == 2
     later = ask("restore", batch=WANTED, epoch=1, key="of-a-leader-that-is-gone", attempt=2)
     assert (later.status_code, later.json()["outcome"]) == (409, "unknown"), "an earlier try may have been done"
-    longest = "x" * 190
+    longest = "x" * 176
     undone = ask.done("restore", snapshot=done["undo"], epoch=2, who=longest)
     assert undone["batch"] == LAST
+    assert "also of batches that count no more after this restore" in undone["becomes"]["sink"]
+    assert "gets none of it again" in ask.planned("restore", snapshot=undone["snapshot"])["becomes"]["sink"]
     assert state_of(blocking, ask.job) == LAST
     made = {entry.epoch: entry.holder for entry in blocking.job_history(ask.job) if entry.kind == "rolled-back"}
-    assert made == {2: "anna (restore)", 3: f"{longest} (restore)"}
+    assert made == {2: "anna (milepost jobs restore)", 3: f"{longest} (milepost jobs restore)"}
     info = blocking.job_info(ask.job)
     assert (info.state, info.epoch.epoch, info.epoch.session) == ("resigned", 3, None)
 
@@ -268,7 +270,7 @@ def test_an_act_has_the_rights_of_its_caller(tmp_path: Path) -> None:
             assert state_of(client, "flights") == LAST
             owner.done("restore", batch=WANTED, epoch=1)
             (entry,) = (entry for entry in client.job_history("flights") if entry.kind == "rolled-back")
-            assert (entry.by, entry.holder) == ("owner", "REST (restore)")
+            assert (entry.by, entry.holder) == ("owner", "REST (milepost jobs restore)")
             (worker,) = workers(service)
             assert not any(
                 secret.encode() in Path(f"/proc/{worker}/environ").read_bytes() for secret in secrets.values()

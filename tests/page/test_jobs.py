@@ -211,7 +211,7 @@ def test_a_job_is_restored_cloned_and_dropped_after_a_dry_run_of_each(
     expect(screen.dialog).to_contain_text("acted is back at batch 1. A restore to @")
     screen.dialog.get_by_role("button", name="Close").click()
     (made,) = (each for each in client.job_history("acted") if each.kind == "rolled-back")
-    assert (made.holder, made.epoch, made.batch) == ("console (restore)", 3, 1)
+    assert (made.holder, made.epoch, made.batch) == ("console (milepost jobs restore)", 3, 1)
     expect(screen.part("Batches")).to_contain_text("Batch 1")
 
     screen.page.get_by_role("button", name="Clone").click()

@@ -48,12 +48,17 @@ Job = Annotated[str, typer.Argument(help="Name of the job, which is that of its 
 Named = Annotated[
     str | None, typer.Argument(help="Name of a savepoint, or the revision of a snapshot, with or without @.")
 ]
-OfBatch = Annotated[int | None, typer.Option(min=0, help="In place of SNAPSHOT: the newest snapshot of this batch.")]
+OfBatch = Annotated[
+    int | None,
+    typer.Option(
+        min=0, help="In place of SNAPSHOT: the newest snapshot of this batch that no restore has passed over."
+    ),
+]
 AsOf = Annotated[
     datetime | None,
     typer.Option(
         formats=["%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z"],
-        help="In place of SNAPSHOT: the newest snapshot from this time or before.",
+        help="In place of SNAPSHOT: the newest snapshot from this time or before that no restore has passed over.",
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would do, and change nothing.")]
@@ -328,7 +333,7 @@ def _complaints(line: dict[str, Any], max_age: float | None) -> Iterator[str]:
     elif age is None:
         yield f"it is not known when the last batch of {job}, {line['batch']}, was committed"
     elif age > max_age:
-        yield f"the last batch of {job}, {line['batch']}, is {age:g} s old, and may be {max_age:g} s"
+        yield f"the last batch of {job}, {line['batch']}, is {age:g} s old, and may be {max_age:g} s at most"
 
 
 _UNKNOWN = dict.fromkeys(("epoch", "holder", "standbys", "batch", "age", "batches_an_hour", "damaged"))

@@ -52,7 +52,9 @@ class WishOperations:
             self._epoch_queues.reserve(job, chosen, request.ending)
             return reply
         if not (force or to or self._is_asked(job)) and self._is_led(job) and not await self._stands_by(job):
-            raise problem(Code.NOT_EXIST, f"no driver stands by for {job!r}, so that none would lead")
+            raise problem(
+                Code.NOT_EXIST, f"no driver stands by for {job!r}, so that none would lead, unless force is true"
+            )
         return await self._submitter.perform(request)
 
     async def _stands_by(self, job: str) -> bool:

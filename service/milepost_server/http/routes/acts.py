@@ -32,7 +32,9 @@ _POINT = {
     "batch": _NUMBER,
     "as_of": {"type": "string", "format": "date-time"},
 }
-_MOST_WHO = MAX_REASON_CHARACTERS - len(" (restore)")
+_HOLDER = "{who} (milepost jobs {act})"
+"""The holder of the session of an act: the form by which commands are known, too."""
+_MOST_WHO = MAX_REASON_CHARACTERS - len(_HOLDER.format(who="", act="restore"))
 """The most characters of ``who``: with the name of the act it is the holder of a session."""
 _ACT = {"dry_run": {"type": "boolean"}, "who": {"type": "string", "maxLength": _MOST_WHO}}
 _PLANNED = {"job": "flights", "done": False, "epoch": 3, "holder": "local-1@spark-1:4711"}
@@ -56,7 +58,8 @@ class ActBody(msgspec.Struct, forbid_unknown_fields=True):
         """Return the members that all acts have. Raises an ``invalid-request`` problem if ``who`` cannot be shown."""
         if len(self.who) > _MOST_WHO or not self.who.isprintable():
             raise problem(Code.INVALID_REQUEST, f"who takes at most {_MOST_WHO} printable characters")
-        return {"act": name, "job": job, "dry_run": self.dry_run, "holder": f"{self.who or 'REST'} ({name})"}
+        holder = _HOLDER.format(who=self.who or "REST", act=name)
+        return {"act": name, "job": job, "dry_run": self.dry_run, "holder": holder}
 
 
 class _EpochBody(ActBody, forbid_unknown_fields=True):
