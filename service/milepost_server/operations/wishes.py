@@ -53,7 +53,8 @@ class WishOperations:
             return reply
         if not (force or to or self._is_asked(job)) and self._is_led(job) and not await self._stands_by(job):
             raise problem(
-                Code.NOT_EXIST, f"no driver stands by for {job!r}, so that none would lead, unless force is true"
+                Code.NOT_EXIST,
+                f"no driver stands by for {job!r}, so that none would lead; with force, the next that asks does",
             )
         return await self._submitter.perform(request)
 

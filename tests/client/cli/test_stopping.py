@@ -68,7 +68,8 @@ def test_a_job_is_handed_over_stopped_with_a_savepoint_and_started(
         alone = run("jobs", "hand-over", name)
         assert (alone.returncode, alone.stderr.decode()) == (
             1,
-            f"NotExist: no driver stands by for '{name}', so that none would lead; with force, the next that asks does\n",
+            f"NotExist: no driver stands by for '{name}', so that none would lead; with force, the next that asks "
+            "does\n",
         )
         with driver(other, "driver-2", name) as second:
             eventually(lambda: blocking.job_info(name).standby_count == 1)
