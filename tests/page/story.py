@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import milepost
 from milepost.errors import MilepostError
 from testbed.server import ServerProcess
-from tests.page.files import commit_batch
+from tests.page.files import begin_batch, commit_batch
 
 
 def driver(client: milepost.Client, job: str, host: str) -> milepost.Session:
@@ -24,8 +24,8 @@ def live_through(
     """Let a job be led by two drivers after each other, and return the store of the second one, which leads.
 
     Epoch 1 commits batches 0 to 3, and batch 3 is kept as a savepoint. Then its session is ended. Epoch 2 commits
-    batches 4 to 6, is taken back to batch 4, and commits batch 5 again. A third driver stands by until the end. After
-    each batch come ``pause`` seconds.
+    batches 4 to 6, is taken back to batch 4, commits batch 5 again, and begins batch 6. A third driver stands by until
+    the end. After each batch come ``pause`` seconds.
     """
 
     def commit(batch: int, epoch: int) -> None:
@@ -48,6 +48,7 @@ def live_through(
     store.files.make_savepoint("with-a-bug")
     store.files.roll_back(back_to)
     commit(5, 2)
+    begin_batch(server, job, 6, 2)
     store.report_rows("checkpoint", {4: 410, 5: 395, 6: 402})
     stand_by(running, driver(client, job, "spark-3"), job)
     return store

@@ -86,7 +86,7 @@ def test_a_job_of_another_cell_is_shown_and_its_own_page_named(screen: Screen, c
     assert screen.barriers() == []
     assert not [each for each in screen.asked if each.endswith("/events")]
     notice.get_by_role("link", name=cells["b"].url).click()
-    expect(screen.page.get_by_role("button", name="Stop", exact=True)).to_be_visible()
+    expect(screen.page.get_by_role("button", name="Stop…", exact=True)).to_be_visible()
     assert screen.page.url.startswith(cells["b"].url)
 
 

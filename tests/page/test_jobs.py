@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import datetime, timedelta
 
 import pytest
 from playwright.sync_api import Route, expect
@@ -14,7 +16,7 @@ from testbed.server import ServerProcess
 from tests.client.published_job import begin
 from tests.page.files import commit_batch
 from tests.page.screen import Screen
-from tests.page.story import driver, live_through
+from tests.page.story import driver, live_through, stand_by
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +48,19 @@ def test_a_job_answers_what_its_owner_asks(screen: Screen, server: ServerProcess
     expect(leader.get_by_role("link", name="spark-2:4040")).to_have_attribute("href", "http://spark-2:4040")
     standbys = screen.part("Standbys")
     expect(standbys).to_contain_text("flights@spark-3")
-    expect(standbys).to_contain_text("wait because flights@spark-2 holds epoch 2 and keeps its session alive")
+    expect(standbys).to_contain_text("It waits because flights@spark-2 holds epoch 2 and keeps its session alive")
     batches = screen.part("Batches")
     expect(batches).to_contain_text("Batch 5")
+    expect(batches).to_contain_text(re.compile(r"Batch 6 runs, begun \d+ (s|min) ago\."))
     expect(batches.get_by_role("img", name="Intervals between the last 8 batches")).to_be_visible()
     assert screen.pair(batches, "Committed again") == "1"
+    assert screen.pair(batches, "Longest interval of the last 7") != ""
+    expect(batches.locator("figcaption")).to_have_text(["Time between two batches", "Rows of each batch"])
+    expect(batches).to_contain_text("Orange: committed again.")
     expect(batches.get_by_role("img", name="Rows of the last 4 batches")).to_be_visible()
     assert screen.pair(batches, "Rows of the last batch") == "395, usually 402"
 
+    expect(screen.part("What became of it").get_by_role("navigation")).to_have_text(re.compile("^Draw the last"))
     past = screen.part("What became of it").get_by_role("listitem")
     expect(past.filter(has_text="flights@spark-1 ended: its session was ended by a request")).to_be_visible()
     expect(past.filter(has_text="flights@spark-2 on spark-2 leads under epoch 2")).to_contain_text("No driver led for")
@@ -63,10 +70,14 @@ def test_a_job_answers_what_its_owner_asks(screen: Screen, server: ServerProcess
     point = screen.part("Where a restore leads").get_by_role("row").filter(has_text="before-upgrade")
     expect(point.get_by_role("cell").nth(3)).to_have_text("2 batches")
     passed_over = screen.part("Where a restore leads").get_by_role("row").filter(has_text="with-a-bug")
-    expect(passed_over.get_by_role("cell").nth(3)).to_have_text("a restore, and the batches since")
+    expect(passed_over.get_by_role("cell").nth(3)).to_have_text(
+        re.compile(r"^the restore of \d+:\d+:\d+, up to batch 6, and the batches since$")
+    )
     point.get_by_role("button", name="Restore").click()
+    expect(screen.dialog).to_contain_text(re.compile(r"Restore flights to before-upgrade \(batch 3, \d+ (s|min) ago\)"))
+    expect(screen.dialog).to_contain_text("This undoes 2 batches.")
     expect(screen.dialog).to_contain_text("the next batch is 4, from the offsets after batch 3")
-    expect(screen.dialog).to_contain_text("flights@spark-2 leads, so it would be refused: stop the job first.")
+    expect(screen.dialog).to_contain_text("flights@spark-2 leads, so it would be refused. Press Stop… first")
     expect(screen.dialog.get_by_role("button")).to_have_text(["Close"])
     screen.page.keyboard.press("Escape")
     expect(screen.dialog).to_have_count(0)
@@ -79,13 +90,21 @@ def test_the_address_keeps_how_the_jobs_are_filtered(
     with driver(client, "orders", "spark-9") as session:
         session.store("orders").campaign()
         session.store("orders").resign()
-    with client.session(holder="anna@laptop:4711 (milepost files savepoint)") as command:
-        command.store("orders").campaign()
-        command.store("orders").resign()
+    for holder in ("anna@laptop:4711 (milepost files savepoint)", "console (milepost jobs restore)"):
+        for job in ("orders", "never-led"):
+            with client.session(holder=holder) as command:
+                command.store(job).campaign()
+                command.store(job).resign()
     screen.open(f"{server.url}/#/jobs/orders")
     past = screen.part("What became of it")
     expect(past).to_contain_text("until now")
     assert screen.pair(past, "take-overs") == "0", "a command that takes an epoch drives no query"
+    expect(past).to_contain_text("console (milepost jobs restore) takes epoch 3, and drives no query")
+    expect(past).not_to_contain_text("No driver led for")
+    expect(past.locator("svg .span")).to_have_count(1)
+    expect(screen.page.get_by_text("The driver of epoch 1 stopped in order")).to_be_visible()
+    screen.open(f"{server.url}/#/jobs/never-led")
+    expect(screen.page.get_by_text("No driver ever led.")).to_be_visible()
     screen.open(server.url)
     screen.page.get_by_role("link", name="Resigned").click()
     expect(screen.row("orders")).to_contain_text("Resigned")
@@ -110,18 +129,36 @@ def test_a_point_says_what_a_restore_to_it_undoes_also_after_a_restore_was_undon
     wanted = begin(client, "undone")
     screen.open(f"{server.url}/#/jobs/undone")
 
-    def expect_undone(*told: str) -> None:
-        cells = screen.later().part("Where a restore leads").locator("tbody tr td:nth-child(5)")
-        expect(cells).to_have_text(told)
+    def expect_points(*told: tuple[str, str]) -> None:
+        """Each point by what it is and what it undoes; `T` is a time."""
+        rows = screen.later().part("Where a restore leads").locator("tbody tr")
+        points = [re.compile(rf"^@\d+ {each}$".replace("T", r"\d+:\d+:\d+")) for each, _ in told]
+        expect(rows.locator("th")).to_have_text(points)
+        expect(rows.locator("td:nth-child(5)")).to_have_text(
+            [re.compile(f"^{each}$".replace("T", r"\d+:\d+:\d+")) for _, each in told]
+        )
 
     with client.session(holder="anna") as session:
         store = session.store("undone")
         store.campaign()
         undo = restore(store, wanted).undo
-        expect_undone("the restore", "the restore", "the restore", "nothing", "1 batch")
+        expect_points(
+            ("right before the restore of T", "the restore of T"),
+            ("passed over by the restore of T", "the restore of T, up to batch 3"),
+            ("passed over by the restore of T", "the restore of T, up to batch 2"),
+            ("snapshot, the job is here", "nothing"),
+            ("snapshot", "1 batch"),
+        )
         assert undo is not None
         restore(store, undo)
-        expect_undone("the restore", "nothing", "nothing", "1 batch", "2 batches", "3 batches")
+        expect_points(
+            ("right before the restore of T", "the restore of T"),
+            ("right before the restore of T, the job is here", "nothing"),
+            ("snapshot", "nothing"),
+            ("snapshot", "1 batch"),
+            ("snapshot", "2 batches"),
+            ("snapshot", "3 batches"),
+        )
 
 
 def test_a_batch_shows_at_once(screen: Screen, server: ServerProcess, client: milepost.Client) -> None:
@@ -149,7 +186,7 @@ def test_a_savepoint_is_made_once_though_the_answer_was_lost(
             route.abort()
 
         screen.page.route("**/tree/savepoints/*", lose_the_answer, times=1)
-        screen.page.get_by_role("button", name="Make a savepoint").click()
+        screen.page.get_by_role("button", name="Make a savepoint…", exact=True).click()
         expect(screen.dialog).to_contain_text("Keeps the newest snapshot, batch 0 or")
         screen.dialog.get_by_label("Name of the savepoint").fill("release-1")
         screen.page.keyboard.press("Enter")
@@ -182,6 +219,7 @@ def test_a_job_is_restored_cloned_and_dropped_after_a_dry_run_of_each(
         for batch in range(4):
             commit_batch(server, "acted", batch)
         store.files.make_savepoint("before-the-bug", store.files.snapshots().snapshots[1].revision)
+        store.report_rows("checkpoint", {0: 10, 1: 11, 2: 12, 3: 13})
         store.resign()
     screen.open(f"{server.url}/#/jobs/acted")
     point = screen.part("Where a restore leads").get_by_role("row").filter(has_text="before-the-bug")
@@ -212,7 +250,9 @@ def test_a_job_is_restored_cloned_and_dropped_after_a_dry_run_of_each(
     screen.dialog.get_by_role("button", name="Close").click()
     (made,) = (each for each in client.job_history("acted") if each.kind == "rolled-back")
     assert (made.holder, made.epoch, made.batch) == ("console (milepost jobs restore)", 3, 1)
-    expect(screen.part("Batches")).to_contain_text("Batch 1")
+    batches = screen.part("Batches")
+    expect(batches).to_contain_text("Batch 1")
+    assert screen.pair(batches, "Rows of the last batch") == "11, usually 12", "those of the batch that it is back at"
 
     screen.page.get_by_role("button", name="Clone").click()
     screen.dialog.get_by_label("Name of the clone").fill("acted-fix")
@@ -248,7 +288,7 @@ def test_a_job_is_restored_cloned_and_dropped_after_a_dry_run_of_each(
 
     screen.open(f"{server.url}/#/jobs/acted-fix")
     screen.page.get_by_role("button", name="Drop").click()
-    expect(screen.dialog).to_contain_text("0 handles, 1 snapshots")
+    expect(screen.dialog).to_contain_text(re.compile("0 handles, 1 snapshot(?!s)"))
     drop = screen.dialog.get_by_role("button", name="Drop")
     expect(drop).to_be_disabled()
     screen.dialog.get_by_label("to confirm").fill("acted-fix")
@@ -257,6 +297,8 @@ def test_a_job_is_restored_cloned_and_dropped_after_a_dry_run_of_each(
     screen.page.keyboard.press("Escape")
     expect(screen.page.get_by_text("The job was dropped")).to_be_visible()
     assert client.job_info("acted-fix").state == "dropped"
+    expect(screen.page.locator(".acts").get_by_role("button")).to_have_count(0)
+    expect(screen.part("Who leads")).to_contain_text("A driver that is started begins a new job")
 
 
 def test_a_job_is_handed_over_stopped_and_started(
@@ -278,17 +320,29 @@ def test_a_job_is_handed_over_stopped_and_started(
         screen.dialog.get_by_role("button", name="Close").click()
         expect(leader).to_contain_text("moved@spark-3")
         expect(leader).to_contain_text("epoch 3")
+        expect(screen.part("Batches")).to_contain_text(
+            re.compile(r"begun \d+ (s|min) ago under epoch 2, was not committed")
+        )
 
-        screen.page.get_by_role("button", name="Stop", exact=True).click()
+        for host in ("spark-4", "spark-5"):
+            stand_by(running, driver(client, "moved", host), "moved")
+        standbys = screen.part("Standbys")
+        expect(standbys).to_contain_text("moved@spark-4")
+        expect(standbys).to_contain_text("moved@spark-5")
+        screen.page.get_by_role("button", name="Hand over…", exact=True).click()
+        expect(screen.dialog).to_contain_text("Then the first of 2 standbys that asks leads at once")
+        screen.page.keyboard.press("Escape")
+        screen.page.get_by_role("button", name="Stop…", exact=True).click()
         screen.dialog.get_by_label("Savepoint").fill("the-last")
         screen.dialog.get_by_label("to confirm").fill("moved")
         screen.dialog.get_by_role("button", name="Stop").click()
         expect(screen.dialog).to_contain_text("moved@spark-3 is asked to stop.")
         screen.page.keyboard.press("Escape")
         expect(screen.page.locator(".head")).to_contain_text("Stopping")
+        expect(standbys).to_contain_text("nobody leads until the job is started")
 
-        screen.page.get_by_role("button", name="End its session").click()
-        expect(screen.dialog).to_contain_text("No standby waits")
+        screen.page.get_by_role("button", name="End its session…", exact=True).click()
+        expect(screen.dialog).to_contain_text("Nobody leads until the job is started")
         screen.dialog.get_by_label("to confirm").fill("moved")
         screen.dialog.get_by_role("button", name="End its session").click()
         expect(screen.dialog).to_contain_text("The session of moved@spark-3 is ended.")
@@ -301,9 +355,28 @@ def test_a_job_is_handed_over_stopped_and_started(
             past.filter(has_text="moved@spark-2 resigned in order, since a person asked it to hand over")
         ).to_be_visible()
 
-        screen.page.get_by_role("button", name="Start").click()
-        expect(screen.dialog).to_contain_text("No driver waits: start one.")
+        expect(standbys).to_contain_text("moved@spark-4")
+        expect(standbys).to_contain_text("moved@spark-5")
+        screen.page.get_by_role("button", name="Start…", exact=True).click()
+        expect(screen.dialog).to_contain_text("The first of 2 standbys that asks leads at once.")
         screen.dialog.get_by_role("button", name="Start").click()
-        expect(screen.dialog).to_contain_text("moved is started.")
+        expect(screen.dialog).to_contain_text(re.compile(r"moved@spark-[45] leads under epoch 4\."))
         screen.page.keyboard.press("Escape")
-        expect(screen.page.get_by_role("button", name="Stop", exact=True)).to_be_visible()
+        expect(screen.page.get_by_role("button", name="Stop…", exact=True)).to_be_visible()
+
+        # Nobody waits for a real gap: what the service answers is true but for 100 s between the stop and the start.
+        def later_since_the_start(route: Route) -> None:
+            answer = route.fetch()
+            history = answer.json()
+            started = next(n for n, each in enumerate(history["entries"]) if each["kind"] == "started")
+            for each in history["entries"][: started + 1]:
+                each["at"] = (datetime.fromisoformat(each["at"]) + timedelta(seconds=100)).isoformat()
+            route.fulfill(response=answer, json=history)
+
+        commit_batch(server, "moved", 6, 4)
+        screen.page.route("**/v1/jobs/moved/history?*", later_since_the_start)
+        screen.page.reload()
+        gap = screen.live().part("What became of it").get_by_role("listitem").filter(has_text="No batch for")
+        expect(gap).to_have_text(re.compile(r"No batch for \d+ min: the job was stopped$"))
+        expect(gap).to_have_class("episode is-other")
+        expect(screen.part("Batches").locator(".bar.gap")).to_have_count(0)

@@ -3,6 +3,8 @@
 // may do.
 
 import { make, onMorph } from "./dom.js";
+import { ago, count } from "./format.js";
+import { serverTime } from "./service.js";
 
 const ACT_WITHIN = 250000; // milliseconds: the service ends an act after four minutes
 const NAME = "[A-Za-z0-9_\\-][A-Za-z0-9._\\-]{0,199}";
@@ -18,6 +20,19 @@ const pointOf = ({ point }) => point.name ?? `@${point.revision}`;
 const acted = (path, body) => ({ method: "POST", path, body: { ...body, who: "console" }, within: ACT_WITHIN });
 const becomes = (plan) => Object.entries(PARTS).flatMap(([part, title]) => (plan.becomes[part] === undefined ? [] : [[title, plan.becomes[part]]]));
 const whoLeads = (job) => job.holder || job.session;
+const nextOf = (job, the = "the") => (job.standbyCount > 1 ? `${the} first of ${job.standbyCount} standbys that asks` : job.standbys[0]?.holder || `${the} standby`);
+const newLeader = (job, now) => (now.session && now.epoch > job.epoch ? `${whoLeads(now)} leads under epoch ${now.epoch}.` : null);
+
+function whoLeadsOnceStarted(job) {
+  if (job.session) return `${whoLeads(job)} still leads. If it has begun to stop, it stops all the same.`;
+  return job.standbyCount > 0 ? `${nextOf(job, "The")} leads at once.` : "No driver waits: start one. The service starts no process.";
+}
+
+function whoLeadsOnceEnded(job) {
+  if (isStopped(job)) return "Nobody leads until the job is started: a person asked it to stop.";
+  if (job.standbyCount === 0) return "No standby waits: the job stands still until a driver is started.";
+  return `${nextOf(job, "The")} is granted the next epoch, and runs that batch again.`;
+}
 
 /**
  * The command for a shell, with the address of this page. Names have no character that a shell takes otherwise, but may
@@ -34,7 +49,7 @@ function command(verb, words, options = "") {
  * `of`: what it acts on. `label` of the button, `title` of the dialog, `says` what it does, sentence by sentence.
  * `offered`: whether it makes sense now. `typed`: what a person types to confirm a dangerous act. `fields` are asked for.
  * `request`: what is sent; with `session` under a session that is opened for it. `done`: what is said afterwards, and
- * `later`: what is said once the job shows that its driver did what was asked, null until then.
+ * `later`: what is said once the job shows what came of it, null until then.
  * `plan`: the request for a dry run, which comes first; `planned` are the lines that show its answer. The request gets
  * that answer too. `commands`: what to run instead, for an act that the page or the token cannot do.
  */
@@ -42,22 +57,22 @@ const ACTS = [
   {
     id: "hand-over",
     of: "job",
-    label: "Hand over",
+    label: "Hand over…",
     title: (job) => `Hand ${job.job} over to a standby`,
     offered: (job) => knowsWishes(job) && job.state === "led" && job.standbyCount > 0,
     says: (job) => [
-      `Asks ${whoLeads(job)} to finish the batch that it publishes and to resign. Then ${job.standbys[0]?.holder || "the first standby"} leads at once, and runs no batch again.`,
+      `Asks ${whoLeads(job)} to finish the batch that it publishes and to resign. Then ${nextOf(job)} leads at once, and runs no batch again.`,
       "The driver that resigned ends, as by SIGTERM.",
     ],
     fields: () => [REASON],
     request: (job, { reason }) => ({ method: "POST", path: jobPath(job, "hand-over"), body: { epoch: job.epoch, who: "console", reason } }),
     done: (job) => `${whoLeads(job)} is asked to hand over.`,
-    later: (job, now) => (now.session && now.epoch > job.epoch ? `${whoLeads(now)} leads under epoch ${now.epoch}.` : null),
+    later: newLeader,
   },
   {
     id: "stop",
     of: "job",
-    label: "Stop",
+    label: "Stop…",
     danger: true,
     title: (job) => `Stop ${job.job}`,
     offered: (job) => knowsWishes(job) && !isStopped(job),
@@ -75,20 +90,21 @@ const ACTS = [
   {
     id: "start",
     of: "job",
-    label: "Start",
+    label: "Start…",
     title: (job) => `Start ${job.job}`,
     offered: isStopped,
     says: (job) => [
       "Takes the stop back: the next epoch is granted again.",
-      job.standbyCount > 0 ? `${job.standbys[0]?.holder || "The first standby"} leads at once.` : "No driver waits: start one. The service starts no process.",
+      whoLeadsOnceStarted(job),
     ],
     request: (job) => ({ method: "POST", path: jobPath(job, "start"), body: { who: "console" } }),
     done: (job) => `${job.job} is started.`,
+    later: newLeader,
   },
   {
     id: "make-savepoint",
     of: "job",
-    label: "Make a savepoint",
+    label: "Make a savepoint…",
     title: (job) => `Make a savepoint of ${job.job}`,
     offered: (job) => job.batch !== null,
     says: (job) => [
@@ -102,27 +118,28 @@ const ACTS = [
   {
     id: "end-leading-session",
     of: "job",
-    label: "End its session",
+    label: "End its session…",
     danger: true,
     title: (job) => `End the session of the driver that leads ${job.job}`,
     offered: (job) => Boolean(job.session),
     typed: (job) => job.job,
     says: (job) => [
       `${whoLeads(job)} loses epoch ${job.epoch} at once: each of its later writes is refused, and the batch that it runs now is not committed.`,
-      job.standbyCount > 0 ? "The first standby is granted the next epoch, and runs that batch again." : "No standby waits: the job stands still until a driver is started.",
-      "Use it for a driver that hangs and does not stop. To stop one in order, use Stop, or send it SIGTERM.",
+      whoLeadsOnceEnded(job),
+      "Use it for a driver that hangs and does not stop. To stop one in order, use Stop…, or send it SIGTERM.",
     ],
     request: (job) => ({ method: "DELETE", path: `v1/sessions/${encodeURIComponent(job.session)}` }),
     done: (job) => `The session of ${whoLeads(job)} is ended.`,
+    later: newLeader,
   },
   {
     id: "restore",
     of: "point",
     label: "Restore…",
-    title: (job) => `Restore ${job.job} to batch ${job.point.batch}`,
+    title: ({ job, point }) => `Restore ${job} to ${pointOf({ point })} (batch ${point.batch}, ${ago(point.taken, serverTime())})`,
     offered: () => true,
     typed: (job) => job.job,
-    says: () => ["Takes files, job record, published output and managed state back together, in one commit. The present state is kept, so a restore can be undone."],
+    says: ({ point }) => [point.undoes === "–" ? "" : `This undoes ${point.undoes}.`, "Takes files, job record, published output and managed state back together, in one commit. The present state is kept, so a restore can be undone."],
     plan: (job) => acted(jobPath(job, "restore"), { snapshot: pointOf(job), dry_run: true }),
     planned: becomes,
     request: (job, _, plan) => acted(jobPath(job, "restore"), { snapshot: plan.snapshot, epoch: plan.epoch }),
@@ -185,7 +202,7 @@ const ACTS = [
     plan: (job, { to }) => acted(jobPath({ job: to }, "clone"), { source: job.job, dry_run: true }),
     planned: (plan) => [["Snapshot", `${plan.snapshot}, batch ${plan.batch}`], ...becomes(plan)],
     request: (job, { to }, plan) => acted(jobPath({ job: to }, "clone"), { source: job.job, snapshot: plan.snapshot }),
-    done: (job, { to }, made) => `${to} begins after batch ${made.batch}, with ${made.files} files of ${made.bytes} bytes.`,
+    done: (job, { to }, made) => `${to} begins after batch ${made.batch}, with ${count(made.files, "file", "files")} of ${count(made.bytes, "byte", "bytes")}.`,
   },
   {
     id: "drop",
@@ -198,7 +215,7 @@ const ACTS = [
     says: () => ["Deletes the files, the job record, managed state, the other handles, snapshots and savepoints in one commit. It cannot be undone: make a backup first."],
     plan: (job) => acted(jobPath(job, "drop"), { dry_run: true }),
     planned: (plan) => [
-      ["Goes", `${plan.handles} handles, ${plan.snapshots} snapshots${plan.savepoints.length ? `, and the savepoints ${plan.savepoints.join(", ")}` : ""}`],
+      ["Goes", `${count(plan.handles, "handle", "handles")}, ${count(plan.snapshots, "snapshot", "snapshots")}${plan.savepoints.length ? `, and the savepoints ${plan.savepoints.join(", ")}` : ""}`],
       ["Stays", `the history, the number of the epoch, and ${plan.outputs === null ? "output that is not known, since the job record cannot be read" : plan.outputs.length ? `the files in ${plan.outputs.join(", ")}` : "what a sink of the job's own got"}`],
     ],
     request: (job, _, plan) => acted(jobPath(job, "drop"), { epoch: plan.epoch }),
@@ -221,7 +238,7 @@ const ACTS = [
   {
     id: "release-lock",
     of: "lock",
-    label: "Release",
+    label: "Release…",
     danger: true,
     title: (lock) => `Release the lock on ${lock.name}`,
     offered: () => true,

@@ -12,12 +12,15 @@ const GAP_SECONDS = 30;
 /** Return the queries of a history, each with its batches and the intervals between them, the oldest first. */
 export function queriesOf(entries) {
   const found = new Map();
+  const known = stops();
   for (const entry of [...entries].reverse()) {
+    known.see(entry);
     if (entry.kind !== "batch-committed") continue;
     const batches = found.get(entry.directory) ?? [];
     const at = Date.parse(entry.at);
     const took = entry.since ? (at - Date.parse(entry.since)) / 1000 : null;
-    batches.push({ batch: entry.batch, at, took, epoch: entry.epoch ?? null, replay: entry.replay === true, rows: entry.input_rows ?? null });
+    const stopped = known.since(batches.at(-1)?.at ?? Infinity);
+    batches.push({ stopped, batch: entry.batch, at, took, epoch: entry.epoch ?? null, replay: entry.replay === true, rows: entry.input_rows ?? null });
     found.set(entry.directory, batches);
   }
   return [...found].map(([directory, batches]) => {
@@ -42,8 +45,28 @@ export function isGap(seconds, usual) {
 }
 
 /** Whether an epoch was that of a command or of this console, such as a restore, and not that of a driver. */
-function isOfCommand({ holder }) {
+export function isOfCommand({ holder }) {
   return holder === "console" || COMMAND.test(holder ?? "");
+}
+
+/** Return the newest entry that grants an epoch to a driver or ends one; null if the history has none. */
+export function lastOfDriver(entries) {
+  return entries.find((entry) => (entry.kind === "epoch-granted" || entry.kind === "epoch-ended") && !isOfCommand(entry)) ?? null;
+}
+
+/** Follows, from the oldest entry on, when a person had stopped the job. */
+function stops() {
+  let stopped = false;
+  let until = -Infinity;
+  return {
+    see({ kind, how, at }) {
+      if (kind === "stop-requested" || how === "stopped") stopped = true;
+      if (kind !== "started") return;
+      if (stopped) until = Date.parse(at);
+      stopped = false;
+    },
+    since: (at) => stopped || until > at,
+  };
 }
 
 /**
@@ -56,8 +79,10 @@ export function episodesOf(entries) {
   const last = new Map(); // the batch before, by query
   let open = new Map();
   const commands = new Set(entries.filter((entry) => entry.kind === "epoch-granted" && isOfCommand(entry)).map(({ epoch }) => epoch));
+  const known = stops();
   let ended = null;
   for (const entry of [...entries].reverse()) {
+    known.see(entry);
     const at = Date.parse(entry.at);
     if (entry.kind !== "batch-committed") {
       const ofDriver = !commands.has(entry.epoch) && !isOfCommand(entry);
@@ -73,7 +98,7 @@ export function episodesOf(entries) {
     const seconds = before === undefined ? 0 : (at - before) / 1000;
     let episode = open.get(entry.directory);
     if (before !== undefined && isGap(seconds, usual.get(entry.directory))) {
-      episodes.push({ kind: "gap", at, seconds, directory: entry.directory, usual: usual.get(entry.directory) });
+      episodes.push({ kind: "gap", at, seconds, stopped: known.since(before), directory: entry.directory, usual: usual.get(entry.directory) });
       episode = undefined;
     }
     const begunUnder = entry.begun_under ?? null;
@@ -89,8 +114,8 @@ export function episodesOf(entries) {
 
 /** Return for how many seconds no driver has led until `now`; 0 while one leads, and before the first. */
 function leaderlessNow(episodes, now) {
-  const last = episodes.find(({ entry }) => (entry?.kind === "epoch-granted" || entry?.kind === "epoch-ended") && !isOfCommand(entry));
-  return last?.entry.kind === "epoch-ended" ? Math.max(0, (now - last.at) / 1000) : 0;
+  const last = lastOfDriver(episodes.flatMap(({ entry }) => entry ?? []));
+  return last?.kind === "epoch-ended" ? Math.max(0, (now - Date.parse(last.at)) / 1000) : 0;
 }
 
 /** Return the figures of a history: take-overs, the longest time without a driver, batches committed again, restores. */

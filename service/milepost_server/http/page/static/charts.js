@@ -2,7 +2,7 @@
 
 import { draw, hint, make } from "./dom.js";
 import { count, moment, spacing } from "./format.js";
-import { IN_ORDER, isGap } from "./batches.js";
+import { IN_ORDER, isGap, isOfCommand } from "./batches.js";
 
 const EPOCH_COLOURS = 6;
 const BARS = 60;
@@ -23,13 +23,13 @@ export function intervals(query) {
   const longest = Math.max(...bars.map(({ seconds }) => seconds), 0.001);
   const top = query.usual > 0 ? Math.min(longest, TALLEST * query.usual) : longest;
   const pitch = WIDTH / Math.max(bars.length, 20);
-  const drawn = bars.map(({ seconds, batch, epoch, replay, took }, index) => {
+  const drawn = bars.map(({ seconds, batch, epoch, replay, took, stopped }, index) => {
     const height = Math.max(3, Math.min(1, seconds / top) * 96);
-    const marks = `${colourOf(epoch)}${isGap(seconds, query.usual) ? " gap" : ""}${replay ? " replay" : ""}`;
+    const marks = `${colourOf(epoch)}${isGap(seconds, query.usual) && !stopped ? " gap" : ""}${replay ? " replay" : ""}`;
     return draw(
       "rect",
       { class: `bar ${marks}`, x: index * pitch + pitch * 0.12, y: 100 - height, width: pitch * 0.76, height },
-      hint(`batch ${batch}: ${spacing(seconds)} after the one before${took === null ? "" : `, took ${spacing(took)}`}${replay ? ", committed again" : ""}`),
+      hint(`batch ${batch}: ${spacing(seconds)} after the one before${took === null ? "" : `, took ${spacing(took)}`}${replay ? ", committed again" : ""}${stopped ? ", the job was stopped meanwhile" : ""}`),
     );
   });
   const usual = query.usual === null ? null : 100 - Math.max(3, (query.usual / top) * 96);
@@ -45,14 +45,18 @@ export function intervals(query) {
     usual === null ? null : draw("line", { class: "usual", x1: 0, x2: WIDTH, y1: usual, y2: usual }),
     drawn,
   );
-  const side = [top < longest ? `over ${spacing(top)}` : spacing(top), "0"].map((text) => make("span", {}, text));
-  return make(
-    "div",
-    { class: "plot" },
-    make("div", { class: "axis", "aria-hidden": "true" }, side),
-    drawing,
-    make("p", { class: "quiet" }, `The time between two batches, up to batch ${bars.at(-1).batch.toLocaleString("en")}; the dashed line is the usual one.`),
-  );
+  const meant = [
+    `Up to batch ${bars.at(-1).batch.toLocaleString("en")}. Dashed: the usual interval.`,
+    bars.some(({ seconds, stopped }) => isGap(seconds, query.usual) && !stopped) ? " Red: much longer than usual." : "",
+    bars.some(({ replay }) => replay) ? " Orange: committed again." : "",
+  ];
+  return plot("Time between two batches", top < longest ? `over ${spacing(top)}` : spacing(top), drawing, make("p", { class: "quiet" }, meant.join("")));
+}
+
+/** A drawing with its caption, and the most that it shows at its side. */
+function plot(caption, most, drawing, ...below) {
+  const side = [most, "0"].map((text) => make("span", {}, text));
+  return make("figure", { class: "plot" }, make("figcaption", {}, caption), make("div", { class: "axis", "aria-hidden": "true" }, side), drawing, ...below);
 }
 
 /** Draw the rows of the last batches of a query as bars; a batch whose rows are not known has none. Null if none are. */
@@ -67,7 +71,7 @@ export function rowsOf(query) {
     return draw("rect", { class: `bar ${colourOf(epoch)}`, x: index * pitch + pitch * 0.12, y: 100 - height, width: pitch * 0.76, height }, hint(`batch ${batch}: ${count(rows, "row", "rows")}`));
   });
   const known = bars.filter(({ rows }) => rows !== null).length;
-  return draw(
+  const drawing = draw(
     "svg",
     {
       class: "intervals",
@@ -78,6 +82,7 @@ export function rowsOf(query) {
     },
     drawn,
   );
+  return plot("Rows of each batch", most.toLocaleString("en"), drawing);
 }
 
 /**
@@ -118,7 +123,7 @@ function epochs(entries, from, to, x) {
   return [...spans].flatMap(([epoch, { begin, end, who, how }]) => {
     const first = begin ?? from;
     const last = end ?? to;
-    if (last < from) return [];
+    if (last < from || isOfCommand({ holder: who })) return [];
     const said = `epoch ${epoch}${who ? `, ${who}` : ""}${how ? `, ended: ${how}` : ""}`;
     return [draw("rect", { class: `span ${colourOf(epoch)}`, x: x(first), y: 62, width: Math.max(2, x(last) - x(first)), height: 22 }, hint(said))];
   });

@@ -32,7 +32,7 @@ export function openDialog(act, subject, changed) {
     "form",
     { class: "act" },
     make("h2", { id: "dialog-title" }, act.title(subject)),
-    act.says(subject).map((text) => make("p", {}, text)),
+    act.says(subject).filter(Boolean).map((text) => make("p", {}, text)),
     commands.map(([label, command]) => commandLine(label, command)),
     fields,
     told,
@@ -84,7 +84,7 @@ export function openDialog(act, subject, changed) {
     told.replaceChildren(
       make("h3", {}, "What it would do"),
       make("dl", { class: "pairs" }, act.planned(end.body).map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value)))),
-      ...(led ? [make("p", { class: "led" }, `${end.body.holder} leads, so it would be refused: stop the job first.`)] : []),
+      ...(led ? [make("p", { class: "led" }, `${end.body.holder} leads, so it would be refused. Press Stop… first, and Start… in the end.`)] : []),
       ...instead.map(([label, command]) => commandLine(label, command)),
     );
     if (led || act.request === undefined) {

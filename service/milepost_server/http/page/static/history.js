@@ -2,7 +2,7 @@
 
 import { link, make } from "./dom.js";
 import { age, count, moment, spacing, span } from "./format.js";
-import { IN_ORDER, episodesOf, figuresOf, undoneBy } from "./batches.js";
+import { IN_ORDER, episodesOf, figuresOf, isOfCommand, undoneBy } from "./batches.js";
 import { colourOf, timeline } from "./charts.js";
 import { hashOfJob } from "./router.js";
 
@@ -52,7 +52,8 @@ function rangeOf(entries, chosen, now) {
 function ranges(route, range) {
   return make(
     "nav",
-    { class: "chips", "aria-label": "Range of time" },
+    { class: "chips", "aria-label": "Range of the drawing" },
+    make("span", { class: "quiet" }, "Draw the last "),
     Object.keys(RANGES).map((key) => link(hashOfJob(route.store, { range: key, show: route.show, cell: route.cell }), key, { class: "chip", "aria-current": key === range ? "true" : null, "data-key": key })),
   );
 }
@@ -99,7 +100,8 @@ function batchesLine(episode) {
   ];
 }
 
-function gapLine({ seconds, usual }) {
+function gapLine({ seconds, usual, stopped }) {
+  if (stopped) return ["other", `No batch for ${span(seconds)}: the job was stopped`, null];
   return ["gap", `No batch for ${span(seconds)}`, `usually one comes every ${spacing(usual)}`];
 }
 
@@ -108,6 +110,7 @@ function entryLine({ entry, leaderless }, now) {
   const by = entry.by ? ` by ${entry.by}` : entry.holder ? ` by ${entry.holder}` : "";
   switch (entry.kind) {
     case "epoch-granted": {
+      if (isOfCommand(entry)) return ["other", [make("strong", {}, who), ` takes epoch ${entry.epoch}, and drives no query`], null];
       const place = entry.process?.host ? ` on ${entry.process.host}` : "";
       const after = leaderless === null ? null : `No driver led for ${spacing(leaderless.seconds)} before.`;
       return ["granted", [make("i", { class: `swatch ${colourOf(entry.epoch)}`, "aria-hidden": "true" }), make("strong", {}, who), `${place} leads under epoch ${entry.epoch}`], after];

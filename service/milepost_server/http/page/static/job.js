@@ -4,7 +4,7 @@ import { mayWrite, principal } from "./access.js";
 import { baseOf, cellsOf, isRelayed } from "./cells.js";
 import { card, link, linkOut, linkToReplica, make, notice } from "./dom.js";
 import { age, count, lasting, spacing, span } from "./format.js";
-import { queriesOf } from "./batches.js";
+import { IN_ORDER, lastOfDriver, queriesOf } from "./batches.js";
 import { intervals, rowsOf } from "./charts.js";
 import { actsOn, button } from "./acts.js";
 import { historyOf } from "./history.js";
@@ -50,7 +50,7 @@ function withBatches(job) {
 
 /** What is shown beside the heading: the state, and what this token may do. */
 export function beside({ job, mayAct }) {
-  const acts = mayAct ? actsOn("job").filter((act) => act.offered(job)).map((act) => button(act, job)) : [];
+  const acts = mayAct && job.state !== "dropped" ? actsOn("job").filter((act) => act.offered(job)).map((act) => button(act, job)) : [];
   return [
     pill(stateOf(job, serverTime())),
     acts.length === 0 ? null : make("div", { class: "acts", "data-key": "acts", role: "group", "aria-label": "What you can do" }, acts),
@@ -63,7 +63,7 @@ export function render({ job, history, mayAct, there }, status, route) {
   const damage = job.damaged ? [notice(`${count(job.damaged, "record", "records")} of this job cannot be read: `, there ? "milepost fsck says which" : link(hashOfStore(job.job), "which"))] : [];
   return [
     there ? elsewhere(there) : null,
-    make("p", { class: "lead", "data-key": "lead" }, sentence(job, now)),
+    make("p", { class: "lead", "data-key": "lead" }, sentence(job, history, now)),
     ...damage,
     job.wish ? make("p", { class: "notice quiet-job", "data-key": "wish" }, wishSentence(job, now)) : null,
     stateOf(job, now) === "quiet" ? make("p", { class: "notice quiet-job", "data-key": "quiet" }, quietSentence(job, now)) : null,
@@ -92,18 +92,27 @@ function told({ corrupt }) {
 }
 
 /** The job in one sentence. */
-function sentence(job, now) {
+function sentence(job, history, now) {
   const last = job.batch === null ? ["No batch is kept here."] : ["The last checkpoint is batch ", make("strong", {}, job.batch.batch.toLocaleString("en")), ", ", age(job.batch.taken, now), "."];
   const who = {
     led: ["Led by ", make("strong", {}, job.holder || job.session), " for ", lasting(job.since, now), ". "],
-    lost: [`The driver of epoch ${job.epoch} is gone: its session ended before it resigned, and no driver leads. `],
+    lost: [lastDriver(job, history)],
     stopping: [make("strong", {}, job.holder || job.session), " leads, and is asked to stop. "],
     stopped: ["A person stopped the job: no driver may lead until it is started. "],
-    resigned: [`The driver of epoch ${job.epoch} stopped in order, and no driver leads. `],
+    resigned: [lastDriver(job, history)],
     dropped: ["The job was dropped: its history is what is left. "],
     new: ["No driver ever led. "],
   }[job.state] ?? [`State: ${job.state}. `];
   return [...who, ...last];
+}
+
+/** What became of the last driver of a job that none leads. Commands take epochs as well, and are no drivers. */
+function lastDriver(job, { entries = [], next = null, error }) {
+  const last = lastOfDriver(entries);
+  if (last === null && next === null && !error) return "No driver ever led. ";
+  const inOrder = last?.how === undefined ? job.state === "resigned" : IN_ORDER.includes(last.how);
+  const became = inOrder ? "stopped in order" : "is gone: its session ended before it resigned";
+  return `The driver of epoch ${last?.epoch ?? job.epoch} ${became}, and no driver leads. `;
 }
 
 /** What a person asked of the job, who it was, when and why, and what became of the savepoint that was asked for. */
@@ -137,6 +146,7 @@ function processFacts(process) {
 }
 
 function nextLeader(job) {
+  if (job.state === "dropped") return "A driver that is started begins a new job, under the next epoch.";
   if (job.wish?.kind === "stop") return "A person stopped the job: no driver is granted the next epoch until the job is started.";
   return "A driver that is started is granted the next epoch at once.";
 }
@@ -160,28 +170,46 @@ function leader(job, now) {
   );
 }
 
+function noStandby(job) {
+  if (job.state === "dropped") return "No driver waits.";
+  if (job.wish?.kind === "stop") return "No driver waits. Once the job is started, it needs a driver.";
+  if (job.session) return "No driver waits. If the leading one is lost, the job stands still until another is started.";
+  return "No driver waits: the job stands still until one is started.";
+}
+
+function whyTheyWait(job) {
+  const who = job.holder || job.session;
+  const first = job.standbyCount > 1 ? "The first of them that asks" : "It";
+  const they = job.standbyCount > 1 ? "They wait" : "It waits";
+  if (job.state === "stopping") return `${they} because ${who} still leads. It is asked to stop; then nobody leads until the job is started.`;
+  if (job.state === "stopped") return `${they} because a person stopped the job: nobody leads until it is started. ${first} is granted the next epoch then.`;
+  if (!job.session) return `${first} is being granted the epoch.`;
+  return `${they} because ${who} holds epoch ${job.epoch} and keeps its session alive. ${first} is granted the next epoch at once if that driver stops in order, and after at most ${span(job.expires_in)} if it is killed.`;
+}
+
 function standbys(job, now) {
   const number = job.standbyCount;
   const aside = number === 0 ? null : make("span", { class: "epoch" }, String(number));
-  if (number === 0) return card("standbys", "Standbys", aside, make("p", { class: "quiet" }, job.session ? "No driver waits. If the leading one is lost, the job stands still until another is started." : job.wish?.kind === "stop" ? "No driver waits. Once the job is started, it needs a driver." : "No driver waits: the job stands still until one is started."));
-  const why =
-    job.state === "stopped"
-      ? "They wait because a person stopped the job. The first is granted the next epoch as soon as it is started."
-      : job.session
-      ? `They wait because ${job.holder || job.session} holds epoch ${job.epoch} and keeps its session alive. The first is granted the next epoch at once if that driver stops in order, and after at most ${span(job.expires_in)} if it is killed.`
-      : "The first is being granted the epoch.";
+  if (number === 0) return card("standbys", "Standbys", aside, make("p", { class: "quiet" }, noStandby(job)));
   const shown = job.standbys.map((each) =>
     make("li", { "data-key": each.session }, make("p", { class: "who" }, each.holder || each.session), facts([...processFacts(each.process), ["Its session is open since", age(each.since, now)]])),
   );
   const more = number > job.standbys.length ? make("p", { class: "quiet" }, `And ${number - job.standbys.length} more.`) : null;
-  return card("standbys", "Standbys", aside, make("p", { class: "why" }, why), make("ol", { class: "standbys" }, shown), more);
+  return card("standbys", "Standbys", aside, make("p", { class: "why" }, whyTheyWait(job)), make("ol", { class: "standbys" }, shown), more);
 }
 
-/** What becomes of a batch that is begun and not committed. */
+/** The parts of a sentence that says what becomes of a batch that is begun and not committed. */
 function begunSentence(job, { batch, epoch, since }, now) {
-  if (job.session && epoch === job.epoch) return `Batch ${batch.toLocaleString("en")} runs, begun ${age(since, now)}.`;
+  const begun = [`Batch ${batch.toLocaleString("en")}`, job.session && epoch === job.epoch ? " runs, begun " : ", begun ", age(since, now)];
+  if (job.session && epoch === job.epoch) return [...begun, "."];
   const who = job.session ? `epoch ${job.epoch} runs` : "the next driver runs";
-  return `Batch ${batch.toLocaleString("en")}, begun ${age(since, now)}${epoch ? ` under epoch ${epoch}` : ""}, was not committed: ${who} it again with the same input, so nothing is lost.`;
+  return [...begun, `${epoch ? ` under epoch ${epoch}` : ""}, was not committed: ${who} it again with the same input, so nothing is lost.`];
+}
+
+/** The rows of the batch at which a query is, which a restore may have put before the last one that was committed. */
+function lastRows(job, { directory, batches }) {
+  const last = job.snapshots.filter((each) => each.directory === directory).at(-1);
+  return batches.findLast(({ batch }) => batch === last?.batch)?.rows ?? null;
 }
 
 /** The rows of a batch, beside what is usual; null if no batch has any, so that nothing is shown. */
@@ -207,8 +235,8 @@ function batches(job, queries, now) {
       facts([
         ["Usual duration", query.usualDuration === null ? null : spacing(query.usualDuration)],
         ["Usual interval", spacing(query.usual)],
-        ["Rows of the last batch", rowsText(query.batches.at(-1).rows, query.usualRows)],
-        ["Longest of the last", spacing(query.longest)],
+        ["Rows of the last batch", rowsText(lastRows(job, query), query.usualRows)],
+        [`Longest interval of the last ${query.intervals.length}`, spacing(query.longest)],
         ["Committed again", String(query.batches.filter(({ replay }) => replay).length)],
       ]),
     ]),

@@ -2,10 +2,12 @@
 
 import { actNamed, button } from "./acts.js";
 import { make, table } from "./dom.js";
-import { age, count } from "./format.js";
+import { age, count, moment } from "./format.js";
+
+const PASSED_OVER = "from before a restore";
 
 export function restorePoints(job, entries, mayAct, now) {
-  const points = pointsOf(job);
+  const points = pointsOf(job).map((point) => ({ ...point, ...placeOf(point, job, entries, now) }));
   if (points.length === 0) return [make("p", { class: "quiet" }, "Nothing is kept yet: the service takes a snapshot after each batch.")];
   const buttons = (point) => {
     const acts = [actNamed("restore"), ...(mayAct ? [point.name === null ? actNamed("keep-snapshot") : actNamed("drop-savepoint")] : [])];
@@ -15,11 +17,11 @@ export function restorePoints(job, entries, mayAct, now) {
     table(
       "Savepoints and snapshots, the newest first",
       [
-        ["Point", (point) => [make("strong", {}, point.name ?? `@${point.revision}`), " ", make("span", { class: "quiet" }, point.kind)]],
+        ["Point", (point) => [make("strong", {}, point.name ?? `@${point.revision}`), " ", make("span", { class: "quiet" }, point.what)]],
         ["Batch", (point) => (point.directory === job.batch?.directory ? point.batch : `${point.batch} in ${point.directory || "/"}`), true],
         ["Committed", (point) => age(point.taken, now)],
         ["Epoch", (point) => point.epoch ?? "–", true],
-        ["Undoes", (point) => undoes(point, job, entries)],
+        ["Undoes", (point) => point.undoes],
         ["Acts", buttons],
       ],
       points,
@@ -33,20 +35,33 @@ function pointsOf(job) {
   return [
     ...job.savepoints.map(named("savepoint")),
     ...job.snapshots.map(named("snapshot")),
-    ...job.passedOver.map(named("from before a restore")),
+    ...job.passedOver.map(named(PASSED_OVER)),
   ].sort((one, other) => other.revision - one.revision || (one.name === null ? 1 : -1));
 }
 
-/** What a restore to a point takes back. A restore may have passed the point over: going there undoes that one first. */
-function undoes(point, job, entries) {
+/** `what` a point is, and what a restore to it `undoes`. If a restore passed the point over, going there undoes that one first. */
+function placeOf(point, job, entries, now) {
   const passing = passingOf(point, entries);
-  if (passing !== null) return (job.batch?.revision ?? 0) > passing.revision ? "a restore, and the batches since" : "the restore";
+  const named = (restore) => `the restore of ${moment(Date.parse(restore.at), now)}`;
+  const before = entries.find(({ kind, revision }) => kind === "rolled-back" && revision === point.revision + 1);
+  const here = point.revision === job.batch?.revision ? ", the job is here" : "";
   // the history may not reach back to the restore that passed it over
-  const known = entries.some(({ kind, revision }) => kind !== "batch-committed" && revision < point.revision);
-  if (point.kind === "from before a restore" && !known) return "a restore, and the batches since";
+  const unknown = point.kind === PASSED_OVER && !entries.some(({ kind, revision }) => kind !== "batch-committed" && revision < point.revision);
+  const what = (kind) => ({ what: `${point.kind === "savepoint" ? "savepoint" : kind}${here}` });
+  if (passing !== null) {
+    const since = (job.batch?.revision ?? 0) > passing.revision ? ", and the batches since" : "";
+    if (before === passing) return { ...what(`right before ${named(passing)}`), undoes: `${named(passing)}${since}` };
+    return { ...what(`passed over by ${named(passing)}`), undoes: `${named(passing)}, up to batch ${point.batch}${since}` };
+  }
+  if (unknown) return { ...what(PASSED_OVER), undoes: "a restore, and the batches since" };
+  return { ...what(before ? `right before ${named(before)}` : "snapshot"), undoes: behind(point, job) };
+}
+
+/** The batches of a query that come after a point. */
+function behind(point, job) {
   if (point.directory !== job.batch?.directory) return "–";
-  const behind = job.batch.batch - point.batch;
-  return behind <= 0 ? "nothing" : count(behind, "batch", "batches");
+  const batches = job.batch.batch - point.batch;
+  return batches <= 0 ? "nothing" : count(batches, "batch", "batches");
 }
 
 /** The entry of the restore that passed a point over, null if none did. A restore that was undone counts no more. */
