@@ -120,7 +120,12 @@ class Chronicle:
         self._answered: dict[KeyScope, Call] = {}
         self._calls: dict[KeyScope, list[Call]] = defaultdict(list)
         self._versions: set[str] = set()
+        self._began: dict[str, float] = {}
+        """When the newest leadership of each process began that has taken the journal over."""
         self._led_since = 0.0
+        """When the leadership began whose term is the current one. A late take-over, by a process that leads no more,
+        takes the term from a leader for a moment, and does not begin the leadership of that one anew.
+        """
 
     # -- what the world tells --------------------------------------------------------------------------------------
 
@@ -137,7 +142,8 @@ class Chronicle:
         self._rises(head.revision)
         self.head = head
         if not self._leading(by):
-            self._led_since = self.clock()
+            self._began[by] = self.clock()
+        self._led_since = self._began[by]
 
     def committed(self, by: str, head: Head, changes: Sequence[Change], revision: int) -> dict[str, Record | None]:
         """A group has been committed; the records that it changed."""
