@@ -59,6 +59,7 @@ from milepost.errors import (
     StorageFull,
     TooLarge,
     Unavailable,
+    Unsafe,
     VersionMismatch,
 )
 from milepost.files import JobFiles
@@ -147,6 +148,7 @@ __all__ = [
     "StorageFull",
     "TooLarge",
     "Unavailable",
+    "Unsafe",
     "VersionMismatch",
     "Clone",
     "CorruptHandle",

@@ -24,7 +24,7 @@ from tests.client.published_job import LAST, PATIENT, WANTED, begin, state_of
 
 TOKENS = {"owner": "writer=flights*", "cloner": "writer=copy", "looker": "reader=*"}
 PROGRAM = b"milepost.served_acts"
-ACTS = (sys.executable, "-P", "-m", PROGRAM.decode())
+ACTS = (sys.executable, "-m", PROGRAM.decode())
 KILLED, MOST_KILLS = 2, 60
 """How many acts are cut off by a kill, and the most kills until then: some come before or after the act."""
 
