@@ -111,7 +111,7 @@ def _prepare(
     require_no_files(store)
     if store.exists(JOB):
         raise AlreadyExists(Code.ALREADY_EXISTS, f"the job {store.name} has a record: a clone begins a job")
-    snapshot, name = intact_snapshot(source, wanted, timeout)
+    snapshot, name, _ = intact_snapshot(source, wanted, timeout)
     record = _record(source, name)
     written = _with_new_id(source, name, snapshot) if new_query_id else {}
     plan = JobClone(

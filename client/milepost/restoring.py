@@ -290,7 +290,7 @@ def _prepare(
 
     Both are None if only the files go back: the job has no record, or has published nothing through Milepost.
     """
-    snapshot, name = intact_snapshot(store, wanted, timeout)
+    snapshot, name, kept = intact_snapshot(store, wanted, timeout)
     handle, now = handle_and_record(store)
     record = None
     if now is None or (now.published < 0 and now.state is None):
@@ -310,14 +310,14 @@ def _prepare(
         source=f"the next batch is {snapshot.batch + 1}, from the offsets after batch {snapshot.batch}",
         state=_state(record, snapshot.batch),
         output=_output(now, record),
-        sink=_sink(now, record, snapshot, store.files.snapshots()),
+        sink=_sink(now, record, snapshot, kept),
     )
     return plan, handle, record
 
 
-def intact_snapshot(store: StateHandleStore, wanted: str, timeout: float | None) -> tuple[Snapshot, str]:
-    """Return the kept snapshot that the user names with ``wanted``, and its name, after checking within ``timeout``
-    that its bytes exist. Raises `NotExist` and `CheckpointDamaged`.
+def intact_snapshot(store: StateHandleStore, wanted: str, timeout: float | None) -> tuple[Snapshot, str, KeptSnapshots]:
+    """Return the kept snapshot that the user names with ``wanted``, its name, and all that are kept, after checking
+    within ``timeout`` that its bytes exist. Raises `NotExist` and `CheckpointDamaged`.
     """
     found = store.files.verify(timeout=timeout)
     revision, name = snapshot_of(found.kept, wanted)
@@ -333,7 +333,7 @@ def intact_snapshot(store: StateHandleStore, wanted: str, timeout: float | None)
             "milepost files verify lists what is missing",
             [file.path for file in found.damaged],
         )
-    return snapshot, name
+    return snapshot, name, found.kept
 
 
 def record_then(store: StateHandleStore, name: str) -> JobRecord:

@@ -28,6 +28,12 @@ def story(server: ServerProcess) -> Iterator[None]:
         yield
 
 
+def lose_the_answer(route: Route) -> None:
+    """Let the service do what it is asked, and cut the connection before its answer."""
+    route.fetch()
+    route.abort()
+
+
 @pytest.fixture
 def client(server: ServerProcess) -> Iterator[milepost.Client]:
     with milepost.Client(server.url) as made:
@@ -181,10 +187,6 @@ def test_a_savepoint_is_made_once_though_the_answer_was_lost(
         commit_batch(server, "kept", 0)
         screen.open(f"{server.url}/#/jobs/kept")
 
-        def lose_the_answer(route: Route) -> None:
-            route.fetch()
-            route.abort()
-
         screen.page.route("**/tree/savepoints/*", lose_the_answer, times=1)
         screen.page.get_by_role("button", name="Make a savepoint…", exact=True).click()
         expect(screen.dialog).to_contain_text("Keeps the newest snapshot, batch 0 or")
@@ -237,10 +239,6 @@ def test_a_job_is_restored_cloned_and_dropped_after_a_dry_run_of_each(
     expect(screen.dialog).to_contain_text("Refused, and nothing was changed: the epoch of acted is 2 now")
     screen.dialog.get_by_role("button", name="Dry run").click()
     screen.dialog.get_by_label("to confirm").fill("acted")
-
-    def lose_the_answer(route: Route) -> None:
-        route.fetch()
-        route.abort()
 
     screen.page.route("**/jobs/acted/restore", lose_the_answer, times=1)
     restore.click()

@@ -118,7 +118,7 @@ def test_rows_that_a_start_has_written_come_into_the_history(
 def test_a_command_without_the_agent(
     service: Service, blocking: milepost.Client, name: str, rows: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is told why, unless nobody wants rows."""
+    """The log says why the history will have no rows, unless ``rows`` is off."""
     caplog.set_level("INFO", "milepost")
     command = [sys.executable, "-c", ROWS + "sys.exit(agent is not None)", service.url, name]
     if rows:
