@@ -61,8 +61,13 @@ _MEMORY: Final = 256 * 1024 * 1024
 _SESSION_SECONDS: Final = 15.0
 _CALL_SECONDS: Final = 30.0
 """The most seconds of a call, unless it checks or copies a snapshot: as long an outage ends the act."""
-_PARTS: Final = ("query", "source", "input", "state", "output", "sink")
-"""The members of a plan that say in words what becomes of a part of the job."""
+_IN_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "restore": ("source", "state", "output", "sink"),
+    "clone": ("query", "input", "state", "output", "sink"),
+    "drop": (),
+    "rescale": ("source", "state", "output", "sink"),
+}
+"""The members of the plan of each act that say in words what becomes of a part of the job."""
 
 _CODES: Final[tuple[tuple[type[MilepostError], Code], ...]] = (
     (CheckpointDamaged, Code.BLOB_MISSING),
@@ -186,7 +191,7 @@ def _told(act: Act, epoch: int, holder: str | None, plan: dict[str, Any]) -> dic
     """Return the answer to an act: its plan, with the words of the plan in a member of their own, the epoch that the
     job had before, and who held it.
     """
-    becomes = {part: plan.pop(part) for part in _PARTS if part in plan and (part != "source" or act["act"] != "clone")}
+    becomes = {part: plan.pop(part) for part in _IN_WORDS[act["act"]]}
     return {**plan, "job": act["job"], "done": not act["dry_run"], "epoch": epoch, "holder": holder, "becomes": becomes}
 
 

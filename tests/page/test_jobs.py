@@ -230,7 +230,7 @@ def test_a_job_is_restored_cloned_and_dropped_after_a_dry_run_of_each(
     expect(screen.dialog).to_contain_text("the next batch is 2, from the offsets after batch 1")
     assert screen.barriers() == []
     expect(restore).to_be_disabled()
-    with driver(client, "acted", "spark-2") as session:  # somebody leads the job before the name is typed
+    with driver(client, "acted", "spark-2") as session:  # another driver leads the job before the name is typed
         store = session.store("acted")
         store.campaign()
         store.resign()

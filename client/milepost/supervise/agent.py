@@ -19,7 +19,7 @@ LISTENERS: Final = "spark.sql.streaming.streamingQueryListeners"
 _JAR: Final = "rows-agent.jar"
 _OWN_CLASSES_FIRST: Final = "spark.driver.userClassPathFirst"
 _TAKEN_BY_JAVA: Final = re.compile(r"[ -<>-~]+")
-"""The paths of an agent that every JVM takes, whatever its locale is: the first ``=`` ends the path."""
+"""Every JVM takes an agent at such a path, whatever its locale is. The first ``=`` would end the path."""
 
 
 def obstacle(command: Sequence[str], environment: Mapping[str, str], directory: Path) -> str | None:
