@@ -4,6 +4,7 @@ of the bytes there, and RENAME.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
@@ -20,12 +21,15 @@ from milepost_server.http.webhdfs.datanode.routes import published_as_asked
 from milepost_server.http.webhdfs.datanode.transfer_tokens import PARAMETER, UploadToken
 from milepost_server.http.webhdfs.parameters import flag, onto_existing, place_of, replaces, text
 from milepost_server.http.webhdfs.routes import PLAIN_QUERY, PREFIX, put_at
+from milepost_server.model.requests.base import BlobRef
 from milepost_server.model.requests.trees import OntoExisting
 from milepost_server.operations.trees import At
 
 _RENAME: Final = re.compile(
     rb"op=RENAME(?:&user\.name=[A-Za-z0-9._-]*)?&destination=((?:[A-Za-z0-9._~/-]|%2F|%3D)+)((?:&renameoptions=[A-Z]+)?)"
 )
+_WHOLE: Final = re.compile(rb"op=CREATE&data=true&overwrite=(true|false)&key=([0-9a-f-]{16,64})&attempt=([0-9]{1,4})")
+"""The query of a request that puts a whole file, without a redirect."""
 _ADDRESS: Final = b"%%b%b/%%b?%%b&%b=%%b" % (PREFIX.encode("ascii"), PARAMETER.encode("ascii"))
 """The address that takes the bytes of a file: a data node, the path and the query of the CREATE, and a token."""
 _LONG: Final = frozenset({PARAMETER, "noredirect", "excludedatanodes"})
@@ -115,6 +119,23 @@ class QuickWrites:
         """Publish a file of these bytes. Raises the problems of `DataNode.take`."""
         await self._data_nodes.own.take_whole(upload.token, upload.text, content)
         return Written(201, b"", put_at(upload.at).encode("latin-1"))
+
+    def whole(self, at: At, epoch: int | None, query: bytes, content: bytes) -> Callable[[], Awaitable[Written]] | None:
+        asked = _WHOLE.fullmatch(query)
+        if asked is None or not self.takes(content):
+            return None
+        return partial(
+            self._put_whole, at, epoch, asked[1] == b"true", asked[2].decode("ascii"), int(asked[3]), content
+        )
+
+    async def _put_whole(
+        self, at: At, epoch: int | None, overwrite: bool, key: str, attempt: int, content: bytes
+    ) -> Written:
+        blob = BlobRef("", len(content), hashlib.sha256(content).hexdigest())
+        await self._context.data_nodes.own._publisher.publish(
+            at, epoch, blob, content, overwrite=overwrite, key=key, attempt=attempt
+        )
+        return Written(201, b"", put_at(at).encode("latin-1"))
 
     async def publish(self, message: Publish) -> Written:
         """Publish a file whose bytes another replica has received. Raises the problems of `Publisher.publish`."""
