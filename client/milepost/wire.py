@@ -75,6 +75,7 @@ class Header:
     IDEMPOTENCY_KEY: Final = "Idempotency-Key"
     ATTEMPT: Final = "Milepost-Attempt"
     REPLAYED: Final = "Milepost-Replayed"
+    OUTCOME: Final = "Milepost-Outcome"
     LABELS: Final = "Milepost-Labels"
     LABEL_PREFIX: Final = "Milepost-Label-"
     ACT: Final = "Milepost-Act"

@@ -166,14 +166,14 @@ class Publisher:
             return journal.term
         return reply_of(await self._submitter.submit_and_wait(request, journal.generation, attempts.check_newest))
 
-    def check_put(self, at: At, epoch: int | None, attempt: Attempt, *, overwrite: bool) -> None:
+    def check_put(self, at: At, epoch: int | None, attempt: Attempt, *, overwrite: bool, begun: Begun = NOW) -> None:
         """Refuse a put early, before any byte is received, if the rules would refuse it now. Raises `Problem` with the
         code of the refusal, such as ``fenced``.
 
         A put that was already committed under its key is not refused here, since its answer depends on a comparison of
         its bytes with the committed ones.
         """
-        request = PutFile(attempt, at.store, at.path, epoch, NO_BLOB, b"", overwrite)
+        request = PutFile(attempt, at.store, at.path, epoch, NO_BLOB, b"", overwrite, begun)
         journal = self._journal
         if attempt.key is not None and journal.read().view.answered(request.scope) is not None:
             return

@@ -218,9 +218,16 @@ class TreeOperations:
         Returns the directory that must still exist when the file is published. Without ``parents``, the put creates no
         directory. Raises `Problem` with the code of the refusal, such as ``fenced`` or ``already-exists``.
         """
-        begun = Begun(parents=parents)
-        self._submitter.dry_run(PutFile(LEADER, at.store, at.path, epoch, NO_BLOB, b"", overwrite, begun))
-        state = self._journal.state()
+        self._submitter.dry_run(
+            PutFile(LEADER, at.store, at.path, epoch, NO_BLOB, b"", overwrite, Begun(parents=parents))
+        )
+        return self.begun(at, parents=parents)
+
+    def begun(self, at: At, *, parents: bool) -> Begun:
+        """Return the directory that must still exist when a file is published whose bytes begin to come now. Without
+        ``parents``, the put creates no directory. Raises ``corrupt`` problems.
+        """
+        begun, state = Begun(parents=parents), self._journal.state()
         store, tree = store_in(state, at.store), tree_in(state, at.store)
         for above in reversed(ancestors_of(at.path)):
             there = _readable(shown(state, store, tree, above), above)

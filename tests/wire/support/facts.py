@@ -62,6 +62,7 @@ HEADERS = {
     "Idempotency-Key",
     "Milepost-Attempt",
     "Milepost-Replayed",
+    "Milepost-Outcome",
     "Content-Digest",
     "If-Match",
     "If-None-Match",
@@ -146,8 +147,9 @@ class Call:
         own = self.operation.gives if status in self.success and status != 307 else ()
         about = ["Milepost-Revision"] if self.operation.of_store and status != 307 else []
         with_status = _GIVEN_WITH.get(status, ()) if self.guarded else ()
+        refused = {"Milepost-Outcome"} if self.path == FILES and status in _REFUSED_FILES else ()
         sent_on = {"ETag", "Repr-Digest", "Milepost-Revision"} if (status, self.operation) == (307, READ_STATE) else ()
-        return {*own, *sent_on, *about, *with_status, "Milepost-Term", "X-Request-Id", "Cache-Control"}
+        return {*own, *sent_on, *about, *with_status, *refused, "Milepost-Term", "X-Request-Id", "Cache-Control"}
 
 
 _GIVEN_WITH = {
@@ -159,7 +161,7 @@ _GIVEN_WITH = {
     503: {"Retry-After"},
 }
 
-_CREATES = "overwrite createflag createparent destination renameoptions noredirect excludedatanodes"
+_CREATES = "overwrite createflag createparent data key attempt destination renameoptions noredirect excludedatanodes"
 _BY_OTHERS: dict[RestOperation, tuple[set[int], str]] = {
     READ_FILES: ({200, 307, *_REFUSED_FILES}, "op offset length startAfter noredirect excludedatanodes"),
     WRITE_FILES: ({200, 201, 307, *_REFUSED_FILES}, f"op {_CREATES}"),

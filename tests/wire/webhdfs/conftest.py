@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from hashlib import sha256
+from itertools import count
 
 import httpx
 import pytest
@@ -47,3 +48,12 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, changing: Changing) -> Ite
     with ExitStack() as stack:
         headers = {"Authorization": "Bearer token-of-the-driver-of-all"}
         yield served(tmp_path_factory.mktemp("guarded"), changing, headers, stack)
+
+
+@pytest.fixture
+def names() -> Iterator[str]:
+    """Names of files that no test had before, all of one length."""
+    return (f"w{next(_numbers):05}" for _ in count())
+
+
+_numbers = count()

@@ -10,7 +10,6 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import sha256
-from itertools import count
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,30 +25,13 @@ from milepost_server.http.webhdfs.short_answers import ShortAnswers
 from tests.wire.support import raw
 from tests.wire.support.api import Api, until
 from tests.wire.webhdfs.hadoop import Tree
-from tests.wire.webhdfs.twins import JOB, READER, STRANGER, Clients
+from tests.wire.webhdfs.twins import BYTES, JAVA, JOB, READER, STRANGER, Clients, Request, in_two, pair, write
 
-JAVA = {"Accept": "text/html, */*; q=0.2", "Connection": "keep-alive"}
-BYTES = b"bytes of a small file"
 AS_JAVA = (
     "op=CREATE&user.name=root&blocksize=134217728&buffersize=65536&overwrite=true&permission=644&replication=1"
     "&unmaskedpermission=666"
 )
 _TOKEN = re.compile(r"token=[A-Za-z0-9_-]+")
-Request = Callable[[Tree, str], bytes]
-
-
-@pytest.fixture
-def names() -> Iterator[str]:
-    """Names of files that no test had before, all of one length."""
-    return (f"w{next(_numbers):05}" for _ in count())
-
-
-_numbers = count()
-
-
-def write(tree: Tree, name: str, query: str, body: bytes = b"", headers: dict[str, str] | None = None) -> bytes:
-    told = {**JAVA, **tree.told(), "Content-Length": str(len(body)), **(headers or {})}
-    return raw.head("PUT", f"/webhdfs/v1/jobs/{JOB}/{name}?{query}", told) + body
 
 
 def creating(query: str = AS_JAVA, headers: dict[str, str] | None = None) -> Request:
@@ -91,17 +73,6 @@ def putting(
         return raw.head("PUT", change(address(tree, name)), told) + sent
 
     return request
-
-
-def pair(clients: Clients, request: Request, names: Iterator[str], tree: Tree | None = None) -> tuple[int, bool, int]:
-    """Send a request about two files, one of them the long way; return the status, whether the first went the short
-    way, and the status of a request behind it.
-    """
-    quick, slow = next(names), next(names)
-    tree = tree or clients.tree
-    first, second = request(tree, quick), request(tree, slow)
-    (status, *_, behind), is_quick = clients.pair(first, second, (quick, slow))
-    return status, is_quick, behind
 
 
 USUAL: dict[str, tuple[Request, int]] = {
@@ -237,26 +208,6 @@ def test_a_token_of_another_epoch_than_the_header_is_refused(guarded: Clients, n
         assert (found[0][0], found[1]) == (status, is_quick)
 
 
-def in_two(clients: Clients, name: str, at: int) -> list[bool]:
-    """Put a file in two pieces, of which the first ends ``at`` bytes behind the head, and read it. Return which of the
-    pieces went the short way, of those that were not given to the parser at once.
-    """
-    request = putting(chunks=True)(clients.tree, name)
-    end = request.index(b"\r\n\r\n") + 4 + at
-    with raw.connected(str(clients.served.http.base_url)) as connection:
-        clients.went.clear()
-        connection.sendall(request[:end])
-        until(lambda: bool(clients.went), "the first piece came")
-        went = list(clients.went)
-        clients.served.http.get("/livez")  # by now the loop has done what is due
-        clients.went.clear()
-        connection.sendall(request[end:])
-        assert raw.answer(connection, "PUT").status_code == 201
-        went += clients.went
-    assert clients.tree.read(f"checkpoint/.{name}.tmp").content == BYTES
-    return went
-
-
 def publishing(clients: Clients, change: Callable[[bytes], bytes] = bytes, **changes: Any) -> Request:
     """Ask to publish a file as another replica that has received its bytes does."""
 
@@ -292,10 +243,10 @@ def test_the_bytes_may_come_behind_the_head(
 ) -> None:
     """Java sends them in a packet of their own. A head in two pieces, or bytes in two pieces, go the long way."""
     monkeypatch.setattr(protocol, "_HALF_SECONDS", raw.DEADLINE_SECONDS)
-    assert in_two(clients, next(names), 0) == [False, True]
-    assert in_two(clients, next(names), 2) == [False]
-    assert in_two(clients, next(names), -2) == [False]
-    head_and_more = in_two(clients, next(names), len(b"15\r\n"))
+    assert in_two(clients, putting(chunks=True), next(names), 0) == [False, True]
+    assert in_two(clients, putting(chunks=True), next(names), 2) == [False]
+    assert in_two(clients, putting(chunks=True), next(names), -2) == [False]
+    head_and_more = in_two(clients, putting(chunks=True), next(names), len(b"15\r\n"))
     assert head_and_more == [False]
 
 
@@ -303,7 +254,7 @@ def test_a_head_does_not_wait_long_for_its_bytes(
     clients: Clients, names: Iterator[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol, "_HALF_SECONDS", 0)
-    assert in_two(clients, next(names), 0) == [False]
+    assert in_two(clients, putting(chunks=True), next(names), 0) == [False]
 
 
 def test_a_client_that_ends_its_side_behind_the_head_gets_an_answer(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import re
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,19 +21,24 @@ from milepost_server.http.connection.short_exchange import Answered, Missing
 from milepost_server.http.short_ways import ShortWays
 from tests.support.servers.replicas import PROMPT
 from tests.wire.support import raw
-from tests.wire.support.api import Api
+from tests.wire.support.api import Api, until
 from tests.wire.support.in_process import InProcess, in_process
 from tests.wire.webhdfs.hadoop import Tree
 
 JOB = "flights"
+BYTES = b"bytes of a small file"
 FILES = {"checkpoint/offsets/0": b"v1", "checkpoint/commits/0": b"v1", "checkpoint/state/0/1/1.delta": b"x" * 300}
 MANY = 70
+JAVA = {"Accept": "text/html, */*; q=0.2", "Connection": "keep-alive"}
 READER = "token-of-a-reader-of-flights"
 STRANGER = "token-of-a-client-of-trains"
 _LIVEZ = raw.head("GET", "/livez", {"Connection": "close"})
 _NEW = re.compile(r'token=[A-Za-z0-9_-]+|"version":"[0-9]+"|"revision":[0-9]+')
 """What differs in the answers to two requests that are the same otherwise."""
 _CHANGING = ("date", "x-request-id", "milepost-revision")
+
+Request = Callable[[Tree, str], bytes]
+"""Makes a request about the file of a name."""
 
 
 @dataclass
@@ -110,3 +116,39 @@ def served(directory: Path, tokens: Changing | None, headers: dict[str, str], st
 
     patched.setattr(ShortWays, "answer", noted)
     return clients
+
+
+def write(tree: Tree, name: str, query: str, body: bytes = b"", headers: dict[str, str] | None = None) -> bytes:
+    told = {**JAVA, **tree.told(), "Content-Length": str(len(body)), **(headers or {})}
+    return raw.head("PUT", f"/webhdfs/v1/jobs/{JOB}/{name}?{query}", told) + body
+
+
+def pair(clients: Clients, request: Request, names: Iterator[str], tree: Tree | None = None) -> tuple[int, bool, int]:
+    """Send a request about two files, one of them the long way; return the status, whether the first went the short
+    way, and the status of a request behind it.
+    """
+    quick, slow = next(names), next(names)
+    tree = tree or clients.tree
+    first, second = request(tree, quick), request(tree, slow)
+    (status, *_, behind), is_quick = clients.pair(first, second, (quick, slow))
+    return status, is_quick, behind
+
+
+def in_two(clients: Clients, putting: Request, name: str, at: int) -> list[bool]:
+    """Put a file in two pieces, of which the first ends ``at`` bytes behind the head, and read it. Return which of the
+    pieces went the short way, of those that were not given to the parser at once.
+    """
+    request = putting(clients.tree, name)
+    end = request.index(b"\r\n\r\n") + 4 + at
+    with raw.connected(str(clients.served.http.base_url)) as connection:
+        clients.went.clear()
+        connection.sendall(request[:end])
+        until(lambda: bool(clients.went), "the first piece came")
+        went = list(clients.went)
+        clients.served.http.get("/livez")  # by now the loop has done what is due
+        clients.went.clear()
+        connection.sendall(request[end:])
+        assert raw.answer(connection, "PUT").status_code == 201
+        went += clients.went
+    assert clients.tree.read(f"checkpoint/.{name}.tmp").content == BYTES
+    return went

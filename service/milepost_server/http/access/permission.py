@@ -45,9 +45,10 @@ def of_retry(error: Problem, request: HttpRequest) -> Problem:
     """Return the problem to answer for ``error``, with which a request was refused. For a retry, the outcome becomes
     unknown: the client may have had the right at its first attempt, which may have been applied.
 
-    See `milepost_server.rules.replays.refuse_unsafe_retry`.
+    WebHDFS has the number of the attempt in the query (`whole_files`). See
+    `milepost_server.rules.replays.refuse_unsafe_retry`.
     """
-    if request.fields.get(Header.ATTEMPT, "1") == "1":
+    if (request.fields.get(Header.ATTEMPT) or request.query_params.get("attempt", "1")) == "1":
         return error
     return problem(error.code, error.detail, retryable=error.retryable, outcome=Outcome.UNKNOWN)
 

@@ -101,6 +101,7 @@ _ANSWER_HEADERS: dict[str, str] = {
     Header.TERM: "The term of the leader that answered.",
     Header.REQUEST_ID: "The id of this request.",
     Header.REPLAYED: "`true` if this repeats the first answer to the same idempotency key.",
+    Header.OUTCOME: "`unknown` if the write may have been applied all the same; else absent, and it was not.",
     Header.REPR_DIGEST: "The SHA-256 of the whole state.",
     Header.LAST_MODIFIED: "When the file came, by the service's clock.",
     Header.RETRY_AFTER: "Seconds to wait before the next attempt.",

@@ -71,6 +71,9 @@ WRITE_QUERY: Final = {
     "overwrite": "CREATE: `true` to replace a file that is there.",
     "createflag": "CREATE: a set such as `CREATE,OVERWRITE`, which says the same.",
     "createparent": "CREATE: `false` to make no directory above the file.",
+    "data": "CREATE: `true` if the bytes of the file come with this request, which is then never redirected.",
+    "key": "CREATE with `data=true`: an idempotency key of 1 to 64 visible ASCII characters.",
+    "attempt": "CREATE with `data=true`: which try this is under the key: 1, 2, …",
     "destination": "RENAME: the new path, from the root.",
     "renameoptions": "RENAME: `NONE` refuses what is there, `OVERWRITE` replaces it; without, the answer is a boolean.",
     "noredirect": "CREATE: `true` for a 200 with the Location as JSON, in place of a 307.",
@@ -175,7 +178,7 @@ def _refusal(status: int, exceptions: Sequence[JavaException]) -> dict[str, Any]
     schema = {"$ref": "#/components/schemas/FilesRefused"}
     return {
         "description": " · ".join(f"`{each.short}`" for each in exceptions),
-        "headers": answer_headers(status, ALWAYS),
+        "headers": answer_headers(status, [Header.OUTCOME, *ALWAYS]),
         "content": {"application/json": {"schema": schema, "examples": examples}},
     }
 

@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from milepost.errors import Problem
-from milepost.wire import Code
+from milepost.wire import Code, Header, Outcome
 from milepost_server.http.replies import closing
 
 
@@ -66,9 +66,13 @@ def remote_exception(error: Problem, headers: dict[str, str] | None = None) -> R
     The answer has no Content-Type: if it had one, the Hadoop client that Spark ships would load a class that is missing
     there. The message of a StandbyException ends with the name of the exception, since Hadoop's client only then asks
     the next replica.
+
+    A header says so if the outcome is unknown: WebHDFS itself has no word for that.
     """
     status, body = status_and_body(error.code, error.detail)
     sent = {**(headers or {}), **closing(error)}
+    if error.outcome is Outcome.UNKNOWN:
+        sent[Header.OUTCOME] = Outcome.UNKNOWN.value
     if error.code is Code.UNAUTHENTICATED:
         status, sent["WWW-Authenticate"] = error.status, "Bearer"
     return Response(body, status, sent)

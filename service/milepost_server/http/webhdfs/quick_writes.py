@@ -1,10 +1,9 @@
 """The writes of a checkpoint file on the short way: CREATE, which is answered with the address for the bytes, the PUT
-of the bytes there, and RENAME.
+of the bytes there, CREATE that has the bytes with it, and RENAME.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
@@ -21,18 +20,20 @@ from milepost_server.http.webhdfs.datanode.routes import published_as_asked
 from milepost_server.http.webhdfs.datanode.transfer_tokens import PARAMETER, UploadToken
 from milepost_server.http.webhdfs.parameters import flag, onto_existing, place_of, replaces, text
 from milepost_server.http.webhdfs.routes import PLAIN_QUERY, PREFIX, put_at
-from milepost_server.model.requests.base import BlobRef
+from milepost_server.http.webhdfs.whole_files import DATA
 from milepost_server.model.requests.trees import OntoExisting
 from milepost_server.operations.trees import At
 
 _RENAME: Final = re.compile(
     rb"op=RENAME(?:&user\.name=[A-Za-z0-9._-]*)?&destination=((?:[A-Za-z0-9._~/-]|%2F|%3D)+)((?:&renameoptions=[A-Z]+)?)"
 )
-_WHOLE: Final = re.compile(rb"op=CREATE&data=true&overwrite=(true|false)&key=([0-9a-f-]{16,64})&attempt=([0-9]{1,4})")
-"""The query of a request that puts a whole file, without a redirect."""
+_WHOLE: Final = re.compile(rb"op=CREATE&data=true&overwrite=(true|false)&key=([A-Za-z0-9._-]{1,64})&attempt=1")
+"""The query of the first attempt to put a whole file, as Milepost's client for Spark writes it. A repeated one goes the
+long way, where its refusals have an outcome of their own.
+"""
 _ADDRESS: Final = b"%%b%b/%%b?%%b&%b=%%b" % (PREFIX.encode("ascii"), PARAMETER.encode("ascii"))
 """The address that takes the bytes of a file: a data node, the path and the query of the CREATE, and a token."""
-_LONG: Final = frozenset({PARAMETER, "noredirect", "excludedatanodes"})
+_LONG: Final = frozenset({PARAMETER, DATA, "noredirect", "excludedatanodes"})
 """The parameters of a CREATE that goes the long way."""
 
 
@@ -49,6 +50,13 @@ class Creation(NamedTuple):
 
     overwrite: bool
     parents: bool
+
+
+class Whole(NamedTuple):
+    """What a CREATE asks for that has the bytes of the file with it, and its idempotency key."""
+
+    overwrite: bool
+    key: str
 
 
 class Upload(NamedTuple):
@@ -112,7 +120,7 @@ class QuickWrites:
         return Upload(at, found, token) if found.epoch == epoch else None
 
     def takes(self, content: bytes) -> bool:
-        """Return whether `put` takes a file of these bytes: one that gets no blob of its own."""
+        """Return whether a file of these bytes is taken here: one that gets no blob of its own."""
         return self._data_nodes.own.keeps_with_record(len(content))
 
     async def put(self, upload: Upload, content: bytes) -> Written:
@@ -120,21 +128,14 @@ class QuickWrites:
         await self._data_nodes.own.take_whole(upload.token, upload.text, content)
         return Written(201, b"", put_at(upload.at).encode("latin-1"))
 
-    def whole(self, at: At, epoch: int | None, query: bytes, content: bytes) -> Callable[[], Awaitable[Written]] | None:
+    def whole(self, query: bytes) -> Whole | None:
+        """Return what a query asks for if it is that of the first attempt to put a whole file; None for any other."""
         asked = _WHOLE.fullmatch(query)
-        if asked is None or not self.takes(content):
-            return None
-        return partial(
-            self._put_whole, at, epoch, asked[1] == b"true", asked[2].decode("ascii"), int(asked[3]), content
-        )
+        return None if asked is None else Whole(asked[1] == b"true", asked[2].decode("ascii"))
 
-    async def _put_whole(
-        self, at: At, epoch: int | None, overwrite: bool, key: str, attempt: int, content: bytes
-    ) -> Written:
-        blob = BlobRef("", len(content), hashlib.sha256(content).hexdigest())
-        await self._context.data_nodes.own._publisher.publish(
-            at, epoch, blob, content, overwrite=overwrite, key=key, attempt=attempt
-        )
+    async def put_whole(self, at: At, epoch: int | None, whole: Whole, content: bytes) -> Written:
+        """Publish a file of these bytes, which came with the CREATE. Raises the problems of `DataNode.put_small`."""
+        await self._data_nodes.own.put_small(at, epoch, content, overwrite=whole.overwrite, key=whole.key)
         return Written(201, b"", put_at(at).encode("latin-1"))
 
     async def publish(self, message: Publish) -> Written:

@@ -61,6 +61,7 @@ from milepost_server.http.webhdfs.statuses import (
     list_pieces,
     quota_usage,
 )
+from milepost_server.http.webhdfs.whole_files import is_whole, of_attempt, take
 from milepost_server.model.paths import TRASH
 from milepost_server.model.requests.trees import OntoExisting
 from milepost_server.model.trees import Entry
@@ -147,8 +148,8 @@ async def read(request: HttpRequest, path: str = "") -> Response:
 async def write(request: HttpRequest, path: str = "") -> Response:
     """Answer operations that make or rename files, under the current epoch of the store.
 
-    CREATE is answered with a redirect to a data node, which receives the bytes. The file becomes visible after the last
-    byte.
+    CREATE is answered with a redirect to a data node, which receives the bytes. With `data=true` the bytes come with
+    the request itself, which the leader takes. The file becomes visible after the last byte.
     """
     return await _answered(request, path, _WRITES)
 
@@ -205,7 +206,7 @@ async def _answer(request: HttpRequest, path: str, known: Mapping[str, Answer]) 
     except Problem as error:
         if isinstance(place, At) and is_of_lost_header(error, request, place):
             error = of_lost_header(error, place)
-        return remote_exception(error)
+        return remote_exception(of_attempt(error, request))
 
 
 def _lost(request: HttpRequest) -> str:
@@ -341,6 +342,9 @@ async def _trash_root(_request: HttpRequest, place: At | Above) -> Response:
 async def _create(request: HttpRequest, place: At | Above) -> Response:
     at, query, data_nodes = in_tree(place), request.query_params, request.context.data_nodes
     epoch = epoch_of(request, at)
+    if PARAMETER not in query and is_whole(query):
+        await take(request, at, epoch)
+        return _put(request, at)
     if PARAMETER not in query:
         overwrite, parents = replaces(query), flag(query, "createparent", absent=True)
         begun = request.operations.trees.may_put(at, epoch, overwrite=overwrite, parents=parents)
@@ -351,6 +355,10 @@ async def _create(request: HttpRequest, place: At | Above) -> Response:
     if token.epoch != epoch:
         raise problem(Code.FORBIDDEN, f"the token in this address is for epoch {token.epoch}, not for {epoch}")
     await data_nodes.own.take(token, text, file_of(request), patience=FILE_PATIENCE_SECONDS)
+    return _put(request, at)
+
+
+def _put(request: HttpRequest, at: At) -> Response:
     return Response(status_code=201, headers={"Location": put_at(at), **_closing(request)})
 
 

@@ -129,12 +129,12 @@ class ShortWay:
                 return content
             putting = partial(self._writes.put, upload, content)
             return self._answers.finished(asked, putting) if self._writes.takes(content) else None
-        if query.startswith(b"op=CREATE&data=true&"):
+        if (whole := self._writes.whole(query)) is not None:
             content = _content(data, end, head.length)
             if not isinstance(content, bytes):
                 return content
-            writing = self._writes.whole(at, epoch, query, content)
-            return None if writing is None else self._answers.finished(asked, writing)
+            writing = partial(self._writes.put_whole, at, epoch, whole, content)
+            return self._answers.finished(asked, writing) if self._writes.takes(content) else None
         if head.length != 0 or end != len(data):
             return None
         if query.startswith(b"op=RENAME&"):

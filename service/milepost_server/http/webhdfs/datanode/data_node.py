@@ -171,6 +171,16 @@ class DataNode:
         blob = BlobRef("", len(data), hashlib.sha256(data).hexdigest())
         return await self._until_published(token, text, blob, data, 0, self._clock(), FILE_PATIENCE_SECONDS)
 
+    async def put_small(self, at: At, epoch: int | None, data: bytes, *, overwrite: bool, key: str) -> None:
+        """Publish a file of which all bytes have come with the first attempt to put it, and which `keeps_with_record`.
+        ``key`` is the client's idempotency key.
+
+        This is for the leader alone: no token is made, so the file is not published at the next leader if this replica
+        loses its leadership meanwhile. Raises the problems of `Publisher.publish`.
+        """
+        blob = BlobRef("", len(data), hashlib.sha256(data).hexdigest())
+        await self._publisher.publish(at, epoch, blob, data, overwrite=overwrite, key=key, attempt=1)
+
     async def _until_published(
         self,
         token: UploadToken,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from milepost_backends.contract import PATIENCE_SECONDS
 from milepost_server.blobs.intake import Incoming
 from milepost_server.blobs.shared_key import SharedKey
 from milepost_server.http.webhdfs.datanode.data_node import DataNode, Taken
@@ -109,18 +110,28 @@ class DataNodes:
         return self.known.next(excluded), sign(token, self.key.known)
 
     async def take(
-        self, at: At, epoch: int | None, incoming: Incoming, *, overwrite: bool, key: str | None, tries: int
+        self,
+        at: At,
+        epoch: int | None,
+        incoming: Incoming,
+        *,
+        overwrite: bool,
+        key: str | None,
+        tries: int,
+        begun: Begun = NOW,
+        patience: float = PATIENCE_SECONDS,
     ) -> Taken:
         """Receive the bytes of a file without a redirect, as this replica's own data node.
 
         So the file is still published if another replica becomes the leader meanwhile. ``key`` is the client's
-        idempotency key, and ``tries`` how often the client has sent the bytes before. Raises the problems of
-        `DataNode.take`.
+        idempotency key, and ``tries`` how often the client has sent the bytes before. ``begun`` is the directory that
+        must still exist when the file is published. ``patience`` is that of `DataNode.take`, whose problems are raised.
         """
-        token = self._upload_token(at, epoch, overwrite, key or secrets.token_hex(16))
-        return await self.own.take(token, sign(token, await self.key.get()), incoming, min(tries, _MOST_TRIES))
+        token = self._upload_token(at, epoch, overwrite, key or secrets.token_hex(16), begun)
+        text = sign(token, await self.key.get())
+        return await self.own.take(token, text, incoming, min(tries, _MOST_TRIES), patience)
 
-    def _upload_token(self, at: At, epoch: int | None, overwrite: bool, key: str, begun: Begun = NOW) -> UploadToken:
+    def _upload_token(self, at: At, epoch: int | None, overwrite: bool, key: str, begun: Begun) -> UploadToken:
         journal = self.journal
         deployment, term = journal.deployment, journal.term
         return UploadToken(at.store, at.path, epoch, overwrite, key, deployment, term, self._until(), begun)
