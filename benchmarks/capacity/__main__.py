@@ -18,13 +18,14 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import product
 from pathlib import Path
 
 import uvloop
 
 from benchmarks import rest
 from benchmarks.capacity import batches, instructions, overload
-from benchmarks.capacity.files import STEPS, Tree, files, sending
+from benchmarks.capacity.files import STEPS, WRITERS, Tree, files, sending
 from benchmarks.load import Next, run
 from benchmarks.rest import Figures, Service, measured, processor_seconds, served
 from milepost import Client
@@ -75,15 +76,16 @@ def of_requests(given: argparse.Namespace) -> Iterator[Row]:
 
 
 def of_files(given: argparse.Namespace) -> Iterator[Row]:
-    """Tell how many whole files a server takes from many jobs, and what a file costs it."""
-    for jobs in given.jobs:
+    """Tell how many whole files a server takes from many jobs, and what a file costs it, by the way to write it."""
+    for (way, writer), jobs in product(WRITERS.items(), given.jobs):
         with tempfile.TemporaryDirectory() as directory, served(Path(directory), given) as server:
-            done: list[str] = []
-            clients = [sending(files(Tree.led(server.url, f"job-{number}"), done)) for number in range(jobs)]
+            done: list[list[str]] = [[] for _ in range(jobs)]
+            clients = [sending(writer(Tree.led(server.url, f"job-{n}"), each)) for n, each in enumerate(done)]
             before = processor_seconds(server.pid)
             elapsed = _load(server, clients, given.seconds)
-            cost = (processor_seconds(server.pid) - before) / len(done)
-            yield f"files of {jobs} jobs", f"{len(done) / elapsed:,.0f}/s, {1000 * cost:.2f} ms"
+            count = sum(map(len, done))
+            cost = (processor_seconds(server.pid) - before) / count
+            yield f"files of {jobs} jobs, {way}", f"{count / elapsed:,.0f}/s, {1000 * cost:.2f} ms"
 
 
 def of_cells(given: argparse.Namespace) -> Iterator[Row]:

@@ -1,4 +1,6 @@
-"""The requests by which Hadoop's client writes a checkpoint file: each by itself, and whole files."""
+"""The requests by which a checkpoint file is written: each by itself, and whole files, as Hadoop's client writes them
+and in one request.
+"""
 
 from __future__ import annotations
 
@@ -67,6 +69,10 @@ class Tree:
         kind = ("content-type", "application/octet-stream")
         return request("PUT", address, [*self.headers, kind], BODY)
 
+    def put_whole(self, path: str, key: str) -> bytes:
+        """Return the bytes of the request that writes a file at a path, under an idempotency key."""
+        return self.put_body(f"{path}?op=CREATE&data=true&overwrite=true&key={key}&attempt=1")
+
     def target(self, temporary: str) -> str:
         """Return the query of the RENAME that gives a file its final name."""
         final = temporary.removeprefix("/webhdfs/v1").replace("/.", "/").removesuffix(".tmp")
@@ -113,6 +119,13 @@ def rename(tree: Tree) -> Client:
         _expect((yield tree.ask("PUT", temporary, tree.target(temporary))), 200)
 
 
+def put_whole(tree: Tree) -> Client:
+    """Write a file in one request."""
+    while True:
+        number = next(tree.numbers)
+        _expect((yield tree.put_whole(tree.path(f"/{number}/1.delta"), f"step-{number}")), 201)
+
+
 STEPS: dict[str, Callable[[Tree], Client]] = {
     "livez": livez,
     "look": look,
@@ -120,18 +133,25 @@ STEPS: dict[str, Callable[[Tree], Client]] = {
     "CREATE": create,
     "PUT 300 B": put,
     "RENAME": rename,
+    "PUT whole 300 B": put_whole,
 }
 """The requests by name; `put` takes the files that `create` left, and `rename` those that `put` left."""
 
 
-def files(tree: Tree, done: list[str]) -> Client:
-    """Write files as Spark's state store does: four looks at what is there, two at nothing, a listing, CREATE, PUT and
-    RENAME. ``done`` gets the path of each file. No directory has more than `_VERSIONS` files, as if old versions were
-    deleted.
+def _places(tree: Tree) -> Iterator[tuple[str, int]]:
+    """Yield the directory and the version of each file of the state. No directory has more than `_VERSIONS` files, as
+    if old versions were deleted.
     """
     for number in count():
         version = number // _PARTITIONS
-        directory = tree.path(f"/{number % _PARTITIONS}-{version // _VERSIONS}")
+        yield tree.path(f"/{number % _PARTITIONS}-{version // _VERSIONS}"), version
+
+
+def files(tree: Tree, done: list[str]) -> Client:
+    """Write files as Spark's state store does by Hadoop's client: four looks at what is there, two at nothing, a
+    listing, CREATE, PUT and RENAME. ``done`` gets the path of each file.
+    """
+    for directory, version in _places(tree):
         final, temporary = f"{directory}/{version}.delta", f"{directory}/.{version}.delta.tmp"
         for path, operation in (
             (tree.path(), "GETFILESTATUS"),
@@ -147,6 +167,18 @@ def files(tree: Tree, done: list[str]) -> Client:
         _expect((yield tree.put_body(address)), 201)
         _expect((yield tree.ask("PUT", temporary, tree.target(temporary))), 200)
         done.append(final)
+
+
+def whole_files(tree: Tree, done: list[str]) -> Client:
+    """Write the files that `files` writes, each in one request. ``done`` gets the path of each file."""
+    for directory, version in _places(tree):
+        final = f"{directory}/{version}.delta"
+        _expect((yield tree.put_whole(final, f"file-{next(tree.numbers)}")), 201)
+        done.append(final)
+
+
+WRITERS: dict[str, Callable[[Tree, list[str]], Client]] = {"by Hadoop's client": files, "in one request": whole_files}
+"""The ways to write a file by name."""
 
 
 def _address(answer: Answer) -> str:

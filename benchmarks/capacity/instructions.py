@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks.capacity.files import STEPS, Client, Tree, files, sending
+from benchmarks.capacity.files import STEPS, WRITERS, Client, Tree, sending
 from benchmarks.load import Next, run
 from benchmarks.rest import WORKLOADS, Service
 from testbed.server import ServerProcess
@@ -25,7 +25,7 @@ REQUESTS = 300
 STATE = b"x" * 1024
 """The bytes of each state of a handle, but of those that are only locked."""
 
-_FILE, _REQUESTS_OF_A_FILE = "file", 10
+_REQUESTS_OF_A_FILE = {"file by Hadoop's client": 10}
 _CALLS = ("record", "state", "lock", "add", "replace")
 """The calls of handles, by their names in `WORKLOADS`."""
 
@@ -45,8 +45,8 @@ def counted(
     directory: Path, requests: int = REQUESTS, kinds: Sequence[str] | None = None
 ) -> Iterator[tuple[str, float]]:
     """Yield the thousands of instructions of the server for each kind of request: by its name in `STEPS`, for a whole
-    file, and by its name in `_CALLS`. With ``kinds``, count only those: `put` needs `create`, and `rename` needs both.
-    One connection sends them, so every commit has one request.
+    file in each of the `WRITERS`, and by its name in `_CALLS`. With ``kinds``, count only those: `put` needs `create`,
+    and `rename` needs both. One connection sends them, so every commit has one request.
     """
     wrapper = ("valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={directory}/out")
     with ServerProcess(directory, wrapper=(*wrapper, "--")) as server:
@@ -61,7 +61,7 @@ def counted(
         for name, (client, fewer) in _clients(tree, calls, locks).items():
             if kinds is None or name in kinds:
                 sent = _instructions(server, directory, client, requests - fewer, idle)
-                yield name, sent * (_REQUESTS_OF_A_FILE if name == _FILE else 1)
+                yield name, sent * _REQUESTS_OF_A_FILE.get(name, 1)
         server.stop(deadline=_START_SECONDS)
 
 
@@ -70,7 +70,7 @@ def _clients(tree: Tree, calls: Service, locks: Service) -> dict[str, tuple[Call
     the files that the one before left, and the last answer of a connection leaves none.
     """
     of_files = {name: partial(_of_tree, step, tree) for name, step in STEPS.items()}
-    whole = {_FILE: partial(_of_tree, _whole_files, tree)}
+    whole = {f"file {way}": partial(_of_files, writer, tree) for way, writer in WRITERS.items()}
     of_calls = {name: partial(WORKLOADS[name], locks if name == "lock" else calls, 0) for name in _CALLS}
     fewer = {name: 2 * place for place, name in enumerate(STEPS)}
     return {name: (client, fewer.get(name, 0)) for name, client in {**of_files, **whole, **of_calls}.items()}
@@ -80,8 +80,8 @@ def _of_tree(step: Callable[[Tree], Client], tree: Tree) -> Next:
     return sending(step(tree))
 
 
-def _whole_files(tree: Tree) -> Client:
-    return files(tree, [])
+def _of_files(writer: Callable[[Tree, list[str]], Client], tree: Tree) -> Next:
+    return sending(writer(tree, []))
 
 
 def _instructions(

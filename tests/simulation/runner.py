@@ -13,7 +13,7 @@ from tests.simulation.episode import Report, run
 from tests.simulation.plan import draw, draw_cells
 
 REQUESTS_PER_EPISODE = 1500
-_OF_TREES = ("renames", "cuts of trees", "manifests")
+_OF_TREES = ("renames", "files in one request", "cuts of trees", "manifests")
 _OF_CELLS = ("jobs", "epochs", "moves", "savepoints", "doubled", "cells away", "programs killed", "programs paused")
 
 

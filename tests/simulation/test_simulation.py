@@ -19,7 +19,7 @@ from tests.simulation.runner import episode, episode_of_cells, simulate
 REQUESTS = 50_000
 
 
-_IN_ONE = ("terms abandoned", "pauses", "unknown", "renames", "cuts of trees", "manifests")
+_IN_ONE = ("terms abandoned", "pauses", "unknown", "renames", "files in one request", "cuts of trees", "manifests")
 _IN_TWO = ("moves", "savepoints", "doubled", "cells away", "programs killed", "programs paused")
 
 

@@ -15,7 +15,7 @@ from milepost_server.model.requests.sessions import OpenSession
 from milepost_server.model.requests.trees import DeletePath, MakeDirectory, OntoExisting, PutFile, RenamePath
 from tests.simulation.callers.caller import Caller
 from tests.simulation.callers.calls import Ask, blob_of
-from tests.simulation.callers.tree_calls import TreeLook
+from tests.simulation.callers.tree_calls import TreeLook, WholeFile
 from tests.simulation.world.world import World
 
 JOB = "job"
@@ -146,18 +146,22 @@ class Driver:
     # -- files -----------------------------------------------------------------------------------------------------
 
     async def _write(self, caller: Caller, target: str, onto: OntoExisting) -> str:
-        """Write a file as Spark does: under a temporary name first. What was written."""
+        """Write a file as Spark does: whole, in one request, or under a temporary name first. What was written."""
+        if caller.draw.random() < 0.5:
+            return await self._put(caller, target, overwrite=onto is OntoExisting.REPLACE, whole=True)
         directory, _, name = target.rpartition("/")
         temporary = f"{directory}/.{name}.{self.name}-{self._key()}.tmp"
         written = await self._put(caller, temporary, overwrite=caller.draw.random() < 0.5)
         await self._ask(RenamePath(Attempt(""), JOB, temporary, self._epoch, target, onto), caller)
         return written
 
-    async def _put(self, caller: Caller, path: str, *, overwrite: bool) -> str:
+    async def _put(self, caller: Caller, path: str, *, overwrite: bool, whole: bool = False) -> str:
         content = f"{self.name} {self._key()} ".encode() * caller.draw.choice((1, 1, 20))
         blob, epoch = blob_of(content), self._epoch
-        await self._ask(TreeLook("redirect", JOB, path, epoch, overwrite), caller)
-        put = PutFile(Attempt("", f"{self.name}.{self._key()}"), JOB, path, epoch, blob, None, overwrite)
+        if not whole:
+            await self._ask(TreeLook("redirect", JOB, path, epoch, overwrite), caller)
+        kind = WholeFile if whole else PutFile
+        put = kind(Attempt("", f"{self.name}.{self._key()}"), JOB, path, epoch, blob, None, overwrite)
         await self._ask(put, caller, content)
         return blob.sha256
 

@@ -30,6 +30,10 @@ class TreeLook:
     overwrite: bool = False
 
 
+class WholeFile(PutFile, frozen=True, gc=False):
+    """A put whose bytes come with the first request, without a redirect."""
+
+
 async def serve(
     replica: Replica, operations: Operations, ask: TreeRequest | TreeLook, attempt: int, content: bytes
 ) -> Any:
@@ -44,6 +48,9 @@ async def serve(
         case TreeLook():
             return await _look(replica, operations, at, ask)
         case PutFile(key=str(key)):
+            if isinstance(ask, WholeFile) and attempt == 1:
+                begun = trees.begun(at, parents=True)
+                operations.publisher.check_put(at, ask.epoch, ask.attempt, overwrite=ask.overwrite, begun=begun)
             return await put_at(
                 replica, operations, at, ask.epoch, content, overwrite=ask.overwrite, key=key, attempt=attempt
             )

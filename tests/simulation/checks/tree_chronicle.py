@@ -28,7 +28,7 @@ from milepost_server.model.requests.trees import (
 from milepost_server.model.trees import Entry, Tree, TreePath, TreeSnapshot
 from milepost_server.rules.trees.visibility import is_temporary_file, visible, visible_at
 from tests.simulation.callers.calls import Call
-from tests.simulation.callers.tree_calls import DIRECTORY
+from tests.simulation.callers.tree_calls import DIRECTORY, WholeFile
 from tests.simulation.checks.chronicle import Chronicle
 from tests.simulation.checks.invariants import Invariant, Violation
 from tests.simulation.world.blobs import BlobService
@@ -212,6 +212,7 @@ class TreeChronicle:
                 raise Violation(Invariant.FILE_KEPT, f"{place} has {new}, which was put at {put.ask.path}")
             self._must(place, new, [put.ask], epoch)
             self._applied(put, new.created_revision)
+            self._tally["files in one request"] += isinstance(put.ask, WholeFile)
             return
         calls = [call for call in self._asked[place] if isinstance(call.ask, RenamePath)]
         renames = [call for call in calls if _moves(call.ask, new.moved_from, path)]

@@ -37,5 +37,5 @@ def test_trees_live_through_dying_leaders_and_lost_answers() -> None:
     """And in that what the guards are for happens: renames, cuts, manifests, and answers that are lost."""
     report = run(scenes.under_dying_leaders(1))
     assert report.violation is None, f"{report.trace}\n{report.violation}"
-    for much in ("take-overs", "kills", "renames", "cuts of trees", "manifests", "unknown"):
+    for much in ("take-overs", "kills", "renames", "files in one request", "cuts of trees", "manifests", "unknown"):
         assert report.tally[much] > 1, f"too little of this was in it: {much}"
