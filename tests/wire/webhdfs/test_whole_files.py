@@ -53,11 +53,10 @@ def chunked(*chunks: bytes, end: bytes = b"0\r\n\r\n", extension: bytes = b"", p
     return request
 
 
-def framed(request: Request, length: int) -> Request:
-    """The same request with another ``Content-Length``."""
-    return lambda tree, name: request(tree, name).replace(
-        b"Content-Length: %d" % len(BYTES), b"Content-Length: %d" % length
-    )
+def framed(request: Request, length: bytes) -> Request:
+    """The same request with another ``Content-Length``, and perhaps more behind it."""
+    said = b"Content-Length: %d" % len(BYTES)
+    return lambda tree, name: request(tree, name).replace(said, b"Content-Length: " + length)
 
 
 USUAL: dict[str, tuple[Request, int]] = {
@@ -68,6 +67,8 @@ USUAL: dict[str, tuple[Request, int]] = {
     "nothing": (whole(body=b""), 201),
     "one byte": (whole(body=b"x"), 201),
     "the most bytes of a small file": (whole(body=BLOB[:4095]), 201),
+    "a length of small letters": (lambda tree, name: whole()(tree, name).replace(b"Content-L", b"content-l"), 201),
+    "a length with zeros before it": (framed(whole(), b"0%d" % len(BYTES)), 201),
     "bytes of a type": (whole(headers={"Content-Type": "application/octet-stream"}), 201),
     "bytes in one chunk": (chunked(BYTES), 201),
     "what looks like an end": (chunked(b"\r\n0\r\n\r\n"), 201),
@@ -128,7 +129,13 @@ UNUSUAL: dict[str, tuple[Request, int]] = {
     "of two epochs": (whole(headers={f"X-Milepost-{JOB}-7": "x"}), 403),
     "for a web page": (whole(headers={"Origin": "http://elsewhere.example"}), 403),
     "above the trees": (lambda tree, _: raw.head("PUT", "/webhdfs/v1/jobs?op=CREATE&data=true", tree.told()), 403),
-    "with more bytes than it says": (framed(whole(), 5), 201),
+    "with more bytes than it says": (framed(whole(), b"5"), 201),
+    "with two lengths": (framed(whole(), b"%d\r\nContent-Length: %d" % (len(BYTES), len(BYTES))), 400),
+    "with another length of nothing": (framed(whole(), b"%d\r\nContent-Length:0" % len(BYTES)), 400),
+    "with a length and chunks": (framed(whole(), b"%d\r\nTransfer-Encoding: chunked" % len(BYTES)), 400),
+    "with a signed length": (framed(whole(), b"+%d" % len(BYTES)), 400),
+    "with a length and more": (framed(whole(), b"%d\r\n 1" % len(BYTES)), 400),
+    "with a length that ends early": (framed(whole(), b"%d\nA: b" % len(BYTES)), 400),
 }
 
 

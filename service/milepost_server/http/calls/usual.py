@@ -20,7 +20,7 @@ from milepost_server.basics.pieces import stream_of
 from milepost_server.blobs.intake import Incoming
 from milepost_server.http.access.hosts import Hosts
 from milepost_server.http.access.tokens import Principal
-from milepost_server.http.connection.known_heads import KnownHead, KnownHeads
+from milepost_server.http.connection.known_heads import KnownHead, KnownHeads, has_plain_lines
 from milepost_server.http.replies import new_request_id
 from milepost_server.model.requests.base import Attempt
 from milepost_server.replica.submitter import Caller
@@ -119,7 +119,7 @@ class UsualCalls:
         given: dict[bytes, str] = {}
         parts = _CHANGING.split(fields)
         if len(parts) > 1:
-            if not _has_plain_lines(fields):
+            if not has_plain_lines(fields):
                 raise Unusual
             for place in range(1, len(parts), 3):
                 given[parts[place].lower()] = parts[place + 1].decode("ascii")
@@ -143,14 +143,6 @@ class UsualCalls:
             length,
             given.get(b"x-request-id") or new_request_id(),
         )
-
-
-def _has_plain_lines(fields: bytes) -> bool:
-    """Return whether each field is one line, so that a line can be taken out without a change of what the others
-    mean.
-    """
-    lines = fields.count(b"\r\n")
-    return lines == fields.count(b"\n") == fields.count(b"\r") and b"\n " not in fields and b"\n\t" not in fields
 
 
 def _number(text: str) -> int:

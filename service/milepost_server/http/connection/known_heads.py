@@ -6,6 +6,7 @@ Hadoop's client sends the same fields with each request of one kind; only the re
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from dataclasses import dataclass
 from typing import Final
@@ -43,6 +44,8 @@ PLAIN: Final = frozenset(
 """The fields that clients of every kind send. Any other field may change what a request means."""
 
 _KEEPING: Final = ("", "keep-alive")
+_LENGTH: Final = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: (0|[1-9][0-9]{0,8})(?=\r\n)")
+_OF_BODIES: Final = frozenset({b"content-length", b"transfer-encoding"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +53,17 @@ class KnownHead:
     """The fields of a request after which the connection stays open.
 
     ``digest`` is that of the bearer token, None without a token. ``host_is_known`` is whether the server answers to the
-    header Host if there are no tokens. ``length`` is the number of bytes of the body, None if they come in chunks.
-    ``epochs`` has the jobs and the epochs that the names of fields carry. ``is_usual`` is whether a write with these
-    fields is one like any other: no further field changes what it means. ``is_plain`` is whether the fields are some of
-    `PLAIN`, none of them twice; ``accept`` and ``content_type`` are empty without that field.
+    header Host if there are no tokens. ``length`` is the number of bytes of the body, None if they come in chunks, and
+    ``says_length`` is whether a field says so. ``epochs`` has the jobs and the epochs that the names of fields carry.
+    ``is_usual`` is whether a write with these fields is one like any other: no further field changes what it means.
+    ``is_plain`` is whether the fields are some of `PLAIN`, none of them twice; ``accept`` and ``content_type`` are
+    empty without that field.
     """
 
     digest: bytes | None
     host_is_known: bool
     length: int | None
+    says_length: bool
     epochs: tuple[tuple[str, str], ...]
     is_usual: bool
     is_plain: bool
@@ -90,6 +95,18 @@ class KnownHeads:
                 del self._known[next(iter(self._known))]
             return head
 
+    def get_with_length(self, fields: bytes) -> tuple[KnownHead, int | None] | None:
+        """Return what `get` does, and the number of bytes of the body, None if they come in chunks.
+
+        Heads that differ only in their ``Content-Length`` are remembered as one: files have many lengths.
+        """
+        found = _LENGTH.search(fields)
+        if found is None or not has_plain_lines(fields):
+            head = self.get(fields)
+            return None if head is None else (head, head.length)
+        head = self.get(fields[: found.start()] + fields[found.end() :])
+        return None if head is None or head.says_length else (head, int(found[1]))
+
     def _read(self, given: bytes) -> KnownHead | None:
         """Parse the fields as those of a request by the rules of `HttpProtocol`."""
         reader = _Reader()
@@ -112,6 +129,7 @@ class KnownHeads:
             digest,
             self._knows(host),
             reader.length,
+            any(name in _OF_BODIES for name, _ in said),
             tuple(epoch for _, epoch in said if epoch is not None),
             all(name in _USUAL or epoch is not None for name, epoch in said),
             len(PLAIN.intersection(name for name, _ in said)) == len(said),
@@ -126,6 +144,14 @@ class KnownHeads:
         except Problem:
             return False
         return True
+
+
+def has_plain_lines(fields: bytes) -> bool:
+    """Return whether each field is one line, so that a line can be taken out without a change of what the others
+    mean.
+    """
+    lines = fields.count(b"\r\n")
+    return lines == fields.count(b"\n") == fields.count(b"\r") and b"\n " not in fields and b"\n\t" not in fields
 
 
 class _Reader:

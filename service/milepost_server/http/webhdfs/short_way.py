@@ -101,9 +101,10 @@ class ShortWay:
     def _write(self, data: bytes, end: int, common: Common, began: float) -> Answered:
         line, _, fields = data[:end].partition(b"\r\n")
         target = _PUT.fullmatch(line)
-        head = self._puts.get(fields) if target is not None else None
-        if target is None or head is None or not head.is_usual:
+        known = self._puts.get_with_length(fields) if target is not None else None
+        if target is None or known is None or not known[0].is_usual:
             return None
+        head, length = known
         state = self._journal.state_if_leading()
         if state is None or (who := self._who(head)) is None:
             return None
@@ -122,7 +123,7 @@ class ShortWay:
             upload = self._halves.pop(token, None)
             if upload is None or (upload.at, upload.token.epoch) != (at, epoch):
                 upload = self._writes.upload(at, epoch, query, token.decode("ascii"))
-            content = None if upload is None else _content(data, end, head.length)
+            content = None if upload is None else _content(data, end, length)
             if upload is None or not isinstance(content, bytes):
                 if upload is not None and content is Missing.BODY:
                     self._remember(token, upload)
@@ -130,12 +131,12 @@ class ShortWay:
             putting = partial(self._writes.put, upload, content)
             return self._answers.finished(asked, putting) if self._writes.takes(content) else None
         if (whole := self._writes.whole(query)) is not None:
-            content = _content(data, end, head.length)
+            content = _content(data, end, length)
             if not isinstance(content, bytes):
                 return content
             writing = partial(self._writes.put_whole, at, epoch, whole, content)
             return self._answers.finished(asked, writing) if self._writes.takes(content) else None
-        if head.length != 0 or end != len(data):
+        if length != 0 or end != len(data):
             return None
         if query.startswith(b"op=RENAME&"):
             renaming = self._writes.rename(at, epoch, query)
