@@ -20,6 +20,7 @@ from tests.wire.webhdfs.hadoop import Tree, refused
 from tests.wire.webhdfs.twins import BYTES, JAVA, JOB, READER, STRANGER, Clients, Request, in_two, pair, write
 
 NEW = "op=CREATE&data=true&overwrite=false&key=key-{}&attempt=1"
+INSIDE = NEW.replace("&overwrite", "&createparent=false&overwrite")
 OVER = NEW.replace("false", "true")
 BLOB = b"x" * 5000
 NOBODY: dict[str, str] = {}
@@ -62,6 +63,8 @@ def framed(request: Request, length: bytes) -> Request:
 USUAL: dict[str, tuple[Request, int]] = {
     "a new file": (whole(NEW), 201),
     "a file in a new directory": (whole(NEW, "new-{}/a/b"), 201),
+    "a file in a directory that is there": (whole(INSIDE, "checkpoint/{}"), 201),
+    "a file in no directory": (whole(INSIDE, "new-{}/a"), 404),
     "a new file that may replace one": (whole(OVER), 201),
     "a file in place of one": (there("a/{}"), 201),
     "nothing": (whole(body=b""), 201),

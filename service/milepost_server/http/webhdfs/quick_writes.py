@@ -21,16 +21,19 @@ from milepost_server.http.webhdfs.datanode.transfer_tokens import PARAMETER, Upl
 from milepost_server.http.webhdfs.parameters import flag, onto_existing, place_of, replaces, text
 from milepost_server.http.webhdfs.routes import PLAIN_QUERY, PREFIX, put_at
 from milepost_server.http.webhdfs.whole_files import DATA
-from milepost_server.model.requests.trees import OntoExisting
+from milepost_server.model.requests.trees import NOW, Begun, OntoExisting
 from milepost_server.operations.trees import At
 
 _RENAME: Final = re.compile(
     rb"op=RENAME(?:&user\.name=[A-Za-z0-9._-]*)?&destination=((?:[A-Za-z0-9._~/-]|%2F|%3D)+)((?:&renameoptions=[A-Z]+)?)"
 )
-_WHOLE: Final = re.compile(rb"op=CREATE&data=true&overwrite=(true|false)&key=([A-Za-z0-9._-]{1,64})&attempt=1")
+_WHOLE: Final = re.compile(
+    rb"op=CREATE&data=true(&createparent=false)?&overwrite=(true|false)&key=([A-Za-z0-9._-]{1,64})&attempt=1"
+)
 """The query of the first attempt to put a whole file, as Milepost's client for Spark writes it. A repeated one goes the
 long way, where its refusals have an outcome of their own.
 """
+_NO_PARENTS: Final = Begun(parents=False)
 _ADDRESS: Final = b"%%b%b/%%b?%%b&%b=%%b" % (PREFIX.encode("ascii"), PARAMETER.encode("ascii"))
 """The address that takes the bytes of a file: a data node, the path and the query of the CREATE, and a token."""
 _LONG: Final = frozenset({PARAMETER, DATA, "noredirect", "excludedatanodes"})
@@ -55,6 +58,7 @@ class Creation(NamedTuple):
 class Whole(NamedTuple):
     """What a CREATE asks for that has the bytes of the file with it, and its idempotency key."""
 
+    begun: Begun
     overwrite: bool
     key: str
 
@@ -131,11 +135,15 @@ class QuickWrites:
     def whole(self, query: bytes) -> Whole | None:
         """Return what a query asks for if it is that of the first attempt to put a whole file; None for any other."""
         asked = _WHOLE.fullmatch(query)
-        return None if asked is None else Whole(asked[1] == b"true", asked[2].decode("ascii"))
+        if asked is None:
+            return None
+        return Whole(NOW if asked[1] is None else _NO_PARENTS, asked[2] == b"true", asked[3].decode("ascii"))
 
     async def put_whole(self, at: At, epoch: int | None, whole: Whole, content: bytes) -> Written:
         """Publish a file of these bytes, which came with the CREATE. Raises the problems of `DataNode.put_small`."""
-        await self._data_nodes.own.put_small(at, epoch, content, overwrite=whole.overwrite, key=whole.key)
+        await self._data_nodes.own.put_small(
+            at, epoch, content, overwrite=whole.overwrite, key=whole.key, begun=whole.begun
+        )
         return Written(201, b"", put_at(at).encode("latin-1"))
 
     async def publish(self, message: Publish) -> Written:

@@ -31,6 +31,7 @@ from milepost_server.http.webhdfs.datanode.peer import Peer, Publish, Published,
 from milepost_server.http.webhdfs.datanode.transfer_tokens import DownloadToken, UploadToken, check_not_late
 from milepost_server.journal import Journal
 from milepost_server.model.requests.base import BlobRef
+from milepost_server.model.requests.trees import Begun
 from milepost_server.operations.files import Publisher
 from milepost_server.operations.trees import At
 from milepost_server.replica.leader_locator import LeaderLocator
@@ -171,15 +172,17 @@ class DataNode:
         blob = BlobRef("", len(data), hashlib.sha256(data).hexdigest())
         return await self._until_published(token, text, blob, data, 0, self._clock(), FILE_PATIENCE_SECONDS)
 
-    async def put_small(self, at: At, epoch: int | None, data: bytes, *, overwrite: bool, key: str) -> None:
+    async def put_small(
+        self, at: At, epoch: int | None, data: bytes, *, overwrite: bool, key: str, begun: Begun
+    ) -> None:
         """Publish a file of which all bytes have come with the first attempt to put it, and which `keeps_with_record`.
-        ``key`` is the client's idempotency key.
+        ``key`` is the client's idempotency key; ``begun`` says whether directories are made.
 
         This is for the leader alone: no token is made, so the file is not published at the next leader if this replica
         loses its leadership meanwhile. Raises the problems of `Publisher.publish`.
         """
         blob = BlobRef("", len(data), hashlib.sha256(data).hexdigest())
-        await self._publisher.publish(at, epoch, blob, data, overwrite=overwrite, key=key, attempt=1)
+        await self._publisher.publish(at, epoch, blob, data, overwrite=overwrite, key=key, attempt=1, begun=begun)
 
     async def _until_published(
         self,
