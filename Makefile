@@ -20,7 +20,7 @@ workers := 4
 sdk_workers := 6
 side_by_side = --numprocesses $(workers) --dist loadfile --no-loadscope-reorder
 # What carries types: each of these that has Python files in it.
-typed := $(foreach path,service/milepost_server backends/milepost_backends client/milepost testbed tests demo benchmarks model deploy/chart/files tools/agent tools/site examples,\
+typed := $(foreach path,service/milepost_server backends/milepost_backends client/milepost testbed tests demo benchmarks model deploy/chart/files tools/jvm tools/site examples,\
 	$(if $(wildcard $(path)/*.py $(path)/*/*.py),$(path)))
 # Where `make build` leaves what it builds.
 dist := dist
@@ -339,9 +339,9 @@ screenshots: $(ready) ## Take the pictures of the page in docs/pictures anew
 	@tools/chromium >/dev/null
 	@$(python) -m tests.page.pictures docs/pictures
 
-.PHONY: agent
-agent: $(ready) ## Build the Java agent of milepost run anew, after a change of client/agent (a JDK needed)
-	@$(with_java) $(python) -m tools.agent
+.PHONY: jar
+jar: $(ready) ## Build milepost.jar, which Spark's JVMs load, anew, after a change of client/jvm (a JDK needed)
+	@$(with_java) $(python) -m tools.jvm
 
 .PHONY: kube-apiserver
 kube-apiserver: ## Build etcd and kube-apiserver, some minutes once, and say where they are

@@ -37,10 +37,10 @@ PACKAGES = {
     "milepost-server": [],
 }
 """Where the packages of each are, below its source."""
-AGENT = "milepost/supervise/rows-agent.jar"
+JAR = "milepost/jvm/milepost.jar"
 HOME = "https://github.com/milepost-io/milepost"
 
-SOURCES_OF_JARS = {"milepost": ["agent"]}
+SOURCES_OF_JARS = {"milepost": ["jvm"]}
 """What only an sdist has: the sources of what a package has in another form."""
 
 each_distribution = pytest.mark.parametrize("name", SOURCES)
@@ -95,9 +95,7 @@ def test_a_wheel_has_its_modules_and_nothing_else(dist: Dist, name: str) -> None
     assert held == modules(name)
     beside_the_page = (path for path in held if not path.startswith("milepost_server/http/page/"))
     others_than_modules = {path for path in beside_the_page if not path.endswith((".py", "/py.typed"))}
-    assert others_than_modules == ({AGENT} if name == "milepost" else set()), (
-        "what Python needs, the page, and the agent"
-    )
+    assert others_than_modules == ({JAR} if name == "milepost" else set()), "what Python needs, the page, and the jar"
     assert others == {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
 
 

@@ -89,8 +89,12 @@ def run(
     digests: Annotated[
         bool, typer.Option("--digests", help="Look at each byte of the job's files before each start.")
     ] = False,
-    rows: Annotated[
-        bool, typer.Option(help="Report to the job's history how many rows each batch read, by a Java agent.")
+    agent: Annotated[
+        bool,
+        typer.Option(
+            help="Start a Java agent in each JVM: Spark then writes its checkpoints with fewer requests, and the job's "
+            "history says how many rows each batch read."
+        ),
     ] = True,
 ) -> None:
     """Run a Spark job, one driver at a time.
@@ -117,7 +121,7 @@ def run(
             token_url=token_url,
             if_damaged=if_damaged,
             digests=digests,
-            rows=rows,
+            agent=agent,
         )
         try:
             status = supervisor.run()

@@ -30,6 +30,7 @@ from milepost.errors import NoProgress, UnsafeQuery, WrongCheckpoint
 from milepost.files import JobFiles
 from milepost.integrity import IfDamaged, described, look, newest_whole, refusal
 from milepost.session import Session
+from milepost.spark.file_manager import file_manager
 from milepost.spark.guard import warn_of_strangers
 from milepost.spark.inputs import Checkpoint
 from milepost.spark.output.file_systems import HadoopFiles
@@ -92,7 +93,7 @@ def take_over(
     certain = ResolvingStore(store, outage_timeout=outage_timeout)
     pointer = JobPointer.take(certain, authority or authority_of_new_jobs(client), must_exist=must_exist)
     location = leadership.location(_authority(name, pointer, authority), token_url)
-    settings.put(location.settings, location.fence)
+    settings.put({**location.settings, **file_manager(spark)}, location.fence)
     warn_of_strangers(location, default_file_system(spark), "fs.defaultFS")
     # The tree waits out an outage for `client.timeout` at most; then the take-over fails, and the driver stands by.
     tree = CheckpointTree(spark, location, client.timeout)

@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from milepost.client import Client
 from milepost.core.checkpoint_location import checkpoint_location
 from milepost.errors import MilepostError
+from milepost.spark.file_manager import file_manager
 from milepost.spark.recovery import newest
 from milepost.spark.tree import CheckpointTree
 
@@ -60,6 +61,7 @@ def warm_up(spark: SparkSession, store: str, client: Client) -> None:
 
 
 def _prepare(spark: SparkSession, urls: Sequence[str], store: str) -> None:
+    file_manager(spark)  # loads its classes
     _plan(spark)
     _read(spark, urls, store)
 

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from milepost.client import Client
@@ -19,10 +20,11 @@ from milepost.core.checkpoint_location import CheckpointLocation
 from milepost.drivers.environment import default_holder, this_process
 from milepost.errors import SessionLost
 from milepost.integrity import IfDamaged, go_back, look
+from milepost.jvm import NAME, content
 from milepost.session import Session
 from milepost.standby import Leadership, Standby
 from milepost.store import StateHandleStore
-from milepost.supervise.agent import jar, obstacle, option
+from milepost.supervise.agent import listeners, obstacle, option
 from milepost.supervise.command import Command, Signals
 from milepost.supervise.handover import PrivateFiles, environment, options
 from milepost.supervise.rows import reported
@@ -61,7 +63,8 @@ class Supervisor:
     """Runs the command of the job ``job`` whenever this process leads the job.
 
     Each start of the command has its own epoch. So processes of an earlier start that still run, such as an executor,
-    can no longer change the files of the job. With ``rows``, the rows of each batch are reported to the job's history.
+    can no longer change the files of the job. With ``agent``, its JVMs get the Java agent (`milepost.supervise.agent`),
+    and the rows of each batch are reported to the job's history.
     """
 
     def __init__(
@@ -76,7 +79,7 @@ class Supervisor:
         token_url: str | None = None,
         if_damaged: IfDamaged = IfDamaged.REFUSE,
         digests: bool = False,
-        rows: bool = True,
+        agent: bool = True,
     ) -> None:
         who = holder or default_holder()
         self._standby = Standby(
@@ -89,7 +92,7 @@ class Supervisor:
         self._token_url = token_url
         self._if_damaged = if_damaged
         self._digests = digests
-        self._rows = rows
+        self._has_agent = agent
         self._restarts = Restarts(terms.restarts, terms.within)
         self._signals = Signals()
 
@@ -141,28 +144,37 @@ class Supervisor:
             with ExitStack() as stack:
                 try:
                     files = stack.enter_context(PrivateFiles())
-                    agent = self._agent(files)
+                    agent = rows = None
+                    if self._may_have_agent(files.directory):
+                        rows = self._rows_file(files.directory)
+                        agent = option(files.add(NAME, content()), rows)
                     handed = files.add(f"epoch-{epoch}", options(location, os.environ, agent).encode())
                 except (OSError, ValueError) as error:
                     _log.error("the command is not started, because its settings cannot be handed over: %s", error)
                     return error
-                if agent is not None:
-                    stack.enter_context(reported(store, files.directory / _ROWS))
+                if rows is not None:
+                    stack.enter_context(reported(store, rows))
                 command = Command(self._arguments, environment(os.environ, location, self._job, epoch, handed))
                 _log.info("leading job %s under epoch %s, started process %s", self._job, epoch, command.pid)
                 return self._watched(command, session, epoch, files)
         finally:
             self._standby.resign()
 
-    def _agent(self, files: PrivateFiles) -> str | None:
-        """Return the option that starts the agent for rows, whose jar becomes one of ``files``; None for no agent."""
-        if not self._rows:
-            return None
-        why = obstacle(self._arguments, os.environ, files.directory)
+    def _may_have_agent(self, directory: Path) -> bool:
+        why = obstacle(self._arguments, os.environ, directory) if self._has_agent else None
         if why is not None:
-            _log.warning("the history will not have the rows of the batches: %s", why)
-            return None
-        return option(files.add(*jar()), files.directory / _ROWS)
+            _log.warning(
+                "the history will not have the rows of the batches, and checkpoints take more requests: %s", why
+            )
+        return self._has_agent and why is None
+
+    def _rows_file(self, directory: Path) -> Path | None:
+        """Return the file to which listeners append; None if the job keeps listeners of its own."""
+        own = listeners(self._arguments, os.environ)
+        if own is None:
+            return directory / _ROWS
+        _log.warning("the history will not have the rows of the batches: the job has listeners of its own (%s)", own)
+        return None
 
     def _take_over(self, leadership: Leadership) -> tuple[Session, StateHandleStore, CheckpointLocation]:
         """Take the epoch, and check the files of the job; after a failed start, check all of their bytes.

@@ -1,4 +1,4 @@
-"""When a command gets the agent that writes rows down, and when not: then the log says why."""
+"""When a command gets the agent, and when not: then the log says why."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from milepost.supervise.agent import LISTENERS, jar, obstacle, option
+from milepost.jvm import FILE_MANAGERS, NAME, content, path
+from milepost.supervise.agent import LISTENERS, listeners, obstacle, option
 
 PLACE = Path("/tmp/milepost-run-x")
 
 
-def test_the_package_has_the_jar_and_the_jar_has_the_classes() -> None:
-    name, content = jar()
-    with zipfile.ZipFile(BytesIO(content)) as archive:
-        assert "Premain-Class: io.milepost.run.RowsAgent" in archive.read("META-INF/MANIFEST.MF").decode()
-        classes = {entry.filename for entry in archive.infolist()} - {"META-INF/MANIFEST.MF"}
-    assert classes == {"io/milepost/run/RowsAgent.class", "io/milepost/run/RowsListener.class"}
-    assert option(PLACE / name, PLACE / "rows") == f"-javaagent:{PLACE}/rows-agent.jar={PLACE}/rows"
+def test_the_agent_is_in_the_jar() -> None:
+    with zipfile.ZipFile(BytesIO(content())) as archive:
+        assert "Premain-Class: io.milepost.run.Agent" in archive.read("META-INF/MANIFEST.MF").decode()
+        classes = {entry.filename.removesuffix(".class").replace("/", ".") for entry in archive.infolist()}
+    assert {"io.milepost.run.Agent", "io.milepost.run.RowsListener", *FILE_MANAGERS} < classes
+    assert path().read_bytes() == content()
+    assert option(PLACE / NAME, PLACE / "rows") == f"-javaagent:{PLACE}/milepost.jar={PLACE}/rows"
+    assert option(PLACE / NAME, None) == f"-javaagent:{PLACE}/milepost.jar"
 
 
 def test_most_commands_get_it() -> None:
@@ -27,10 +29,12 @@ def test_most_commands_get_it() -> None:
         assert obstacle(command, {}, PLACE) is None
 
 
-def test_listeners_of_the_job_are_kept() -> None:
-    why = obstacle(["spark-submit", "--conf", f"{LISTENERS}=mine.Listener", "x.jar"], {}, PLACE)
-    assert why == f"the job has listeners of its own (--conf {LISTENERS}=mine.Listener)"
-    assert obstacle(["python", "x.py"], {"JDK_JAVA_OPTIONS": f"-D{LISTENERS}=mine.Listener"}, PLACE) is not None
+def test_listeners_of_the_job_are_found() -> None:
+    command = ["spark-submit", "--conf", f"{LISTENERS}=mine.Listener", "x.jar"]
+    assert listeners(command, {}) == f"--conf {LISTENERS}=mine.Listener"
+    assert listeners(["python", "x.py"], {"JDK_JAVA_OPTIONS": f"-D{LISTENERS}=mine.Listener"}) is not None
+    assert listeners(["python", "x.py"], {}) is None
+    assert obstacle(command, {}, PLACE) is None
 
 
 def test_a_job_that_may_bring_another_spark_gets_none() -> None:

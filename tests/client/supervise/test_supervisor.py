@@ -114,17 +114,17 @@ def test_rows_that_a_start_has_written_come_into_the_history(
     assert [(each.batch, each.epoch, each.input_rows) for each in entries] == [(2, 2, 20), (1, 1, 10)]
 
 
-@pytest.mark.parametrize("rows", [True, False])
+@pytest.mark.parametrize("agent", [True, False])
 def test_a_command_without_the_agent(
-    service: Service, blocking: milepost.Client, name: str, rows: bool, caplog: pytest.LogCaptureFixture
+    service: Service, blocking: milepost.Client, name: str, agent: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log says why the history will have no rows, unless ``rows`` is off."""
+    """The log says why the history will have no rows, unless ``agent`` is off."""
     caplog.set_level("INFO", "milepost")
     command = [sys.executable, "-c", ROWS + "sys.exit(agent is not None)", service.url, name]
-    if rows:
+    if agent:
         command += ["--conf", f"{LISTENERS}=mine.Listener"]
-    assert Supervisor(blocking, name, command, ONCE, rows=rows).run() == 0
-    assert caplog.text.count("the history will not have the rows of the batches: the job has listeners") == rows
+    assert Supervisor(blocking, name, command, ONCE, agent=agent).run() == 0
+    assert caplog.text.count("the history will not have the rows of the batches: the job has listeners") == agent
 
 
 def test_settings_that_cannot_be_handed_over_are_a_failed_start(

@@ -8,7 +8,7 @@ import pytest
 
 from tests.spark.supervise.jars import compile_into, jar_of
 from tests.spark.supervise.sums import Sums
-from tools.agent.jar import NoCompiler
+from tools.jvm.jar import NoCompiler
 
 _SOURCES = Path(__file__).parent / "java"
 

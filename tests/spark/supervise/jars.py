@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from tests.spark.supervise.supervised import spark_home
-from tools.agent.jar import compiler
+from tools.jvm.jar import compiler
 
 _SECONDS = 240
 

@@ -36,7 +36,7 @@ from tests.spark.trials.plan import (
     Round,
 )
 from tests.spark.trials.run import Parts, Run
-from tools.agent.jar import NoCompiler
+from tools.jvm.jar import NoCompiler
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 

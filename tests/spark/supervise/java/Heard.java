@@ -25,6 +25,7 @@ public final class Heard extends StreamingQueryListener {
     public static void main(String[] arguments) throws Exception {
         String name = System.getProperty("spark.sql.streaming.streamingQueryListeners");
         System.out.println("listener " + name);
+        System.out.println("manager " + System.getProperty("spark.sql.streaming.checkpointFileManagerClass"));
         Object made = Class.forName(name).getDeclaredConstructor().newInstance();
         UUID query = UUID.fromString(arguments[0]);
         for (int at = 1; at + 2 < arguments.length; at += 3) {

@@ -8,7 +8,7 @@ import org.apache.spark.sql.streaming.StreamingQueryListener;
 import org.apache.spark.sql.streaming.StreamingQueryProgress;
 
 /**
- * Appends a line to the file of {@link RowsAgent} for each batch that Spark ran: the id of the query, the number of the
+ * Appends a line to the file of {@link Agent} for each batch that Spark ran: the id of the query, the number of the
  * batch and the number of its input rows, with a tab between them.
  *
  * <p>{@code milepost run} takes the file away every two seconds. If it does not, the file stays below a megabyte, and
@@ -41,7 +41,7 @@ public final class RowsListener extends StreamingQueryListener {
 
     /** Opens the file for each line, so that it may be taken away at any time, and writes the line in one call. */
     private static void append(String line) throws IOException {
-        File file = new File(RowsAgent.file());
+        File file = new File(Agent.file());
         if (file.length() < MOST_BYTES) {
             try (FileOutputStream opened = new FileOutputStream(file, true)) {
                 opened.write(line.getBytes(StandardCharsets.US_ASCII));

@@ -1,1 +1,0 @@
-"""The making of the Java agent of ``milepost run``."""

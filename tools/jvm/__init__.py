@@ -1,0 +1,1 @@
+"""The making of ``milepost.jar``, with the classes that Spark's JVMs load."""
