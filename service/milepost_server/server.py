@@ -26,6 +26,9 @@ log = logging.getLogger("milepost")
 GRACE_SECONDS = 10
 """The seconds that requests in progress have for their answers when the server stops."""
 
+_DATE_SECONDS = 1.0
+"""The field Date of an answer may be this much behind."""
+
 
 class HttpServer(uvicorn.Server):
     """An HTTP server that makes its replica step down at the first signal to stop, so that another replica leads before
@@ -50,6 +53,7 @@ class HttpServer(uvicorn.Server):
         self._signalled = False
         self._stepping_down: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._ends = asyncio.Event()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to stop at the first signal; end the process at once at the second.
@@ -72,11 +76,27 @@ class HttpServer(uvicorn.Server):
 
     async def _step_down(self) -> None:
         await self._replica.resign()
-        self.should_exit = True
+        self._exit()
 
     def _fail(self) -> None:
         self.failed = True
+        self._exit()
+
+    def _exit(self) -> None:
         self.should_exit = True
+        self._ends.set()
+
+    async def main_loop(self) -> None:
+        """Change the field Date of all answers once a second, until the server ends.
+
+        Uvicorn's own loop looks ten times a second whether the server ends.
+        """
+        ends = asyncio.create_task(self._ends.wait())
+        try:
+            while not await self.on_tick(0):
+                await asyncio.wait((ends,), timeout=_DATE_SECONDS)
+        finally:
+            ends.cancel()
 
     async def serve_replica(self, sockets: Sequence[socket.socket]) -> None:
         """Start the replica, serve on ``sockets`` until a signal to stop, then stop the replica. Raises `Misconfigured`

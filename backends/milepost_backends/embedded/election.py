@@ -19,7 +19,7 @@ import os
 import random
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from milepost_backends.contract import Leadership, StorageUnavailable
@@ -227,10 +227,12 @@ class LockLeadership:
 
     async def wait_lost(self) -> None:
         """Return once the lock is lost, or this replica has resigned; see `Leadership.wait_lost`."""
-        while self.remaining(time.monotonic()) > 0:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._poll):
-                    await self._over.wait()
+        over = asyncio.create_task(self._over.wait())
+        try:
+            while self.remaining(time.monotonic()) > 0:
+                await asyncio.wait((over,), timeout=self._poll)
+        finally:
+            over.cancel()
 
     async def resign(self) -> None:
         """Release the locks, so that another process can lead; see `Leadership.resign`."""

@@ -30,7 +30,7 @@ _BATCH = 100
 async def expire_sessions(journal: Journal, leases: Leases, clock: Callable[[], float], interval: float) -> None:
     """End sessions whose deadline has passed, every ``interval`` seconds until cancelled."""
     while True:
-        again = True
+        again = leases.overdue
         while again and journal.lease_holds():
             overdue = leases.begin_expiry()
             ended = await asyncio.gather(*(_expire(journal, leases, session, clock) for session in overdue))
@@ -62,7 +62,7 @@ async def expire_uploads(journal: Journal, leases: UploadLeases, clock: Callable
     Bytes that were put for an upload are deleted once its end is committed.
     """
     while True:
-        again = True
+        again = leases.overdue
         while again and journal.lease_holds():
             overdue = leases.begin_expiry()
             ended = await asyncio.gather(*(_expire_upload(journal, leases, *upload, clock) for upload in overdue))

@@ -46,6 +46,8 @@ class AccessLog:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._lines: deque[str] = deque()
+        self._noted = threading.Event()
+        """Whether lines have come since the last look that found none."""
         self._over = threading.Event()
         self._writer = threading.Thread(target=self._write, name="access-log", daemon=True)
         self._second = 0
@@ -63,6 +65,8 @@ class AccessLog:
             f"{self._second_text},{int(now * 1e3) % 1000:03d} INFO milepost.access "
             f"{method} {_ascii(path)} {status} {seconds * 1e3:.1f} ms {request_id} {_ascii(token) or '-'}\n"
         )
+        if not self._noted.is_set():
+            self._noted.set()
 
     @property
     def waiting(self) -> int:
@@ -77,6 +81,7 @@ class AccessLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._over.set()
+        self._noted.set()
         self._writer.join()
 
     def _write(self) -> None:
@@ -88,6 +93,10 @@ class AccessLog:
                 with suppress(OSError):  # a full or closed log must not stop the server from answering
                     self._stream.write("".join(lines))
                     self._stream.flush()
+            elif not over:
+                self._noted.clear()
+                if not self._lines:  # a line that comes after this look sets the event
+                    self._noted.wait()
 
 
 def _ascii(text: str) -> str:
