@@ -27,11 +27,11 @@ public final class FileManager implements CheckpointFileManager {
         withoutThis.unset(SETTING);
         sparks = CheckpointFileManager.create(path, withoutThis);
         files = WholeFiles.below(path.toUri(), conf);
-        Executors.getThisJar();
     }
 
     @Override
     public CancellableFSDataOutputStream createAtomic(Path path, boolean overwriteIfPossible) {
+        Executors.getThisJar();
         if (files == null || !files.take(path)) {
             return sparks.createAtomic(path, overwriteIfPossible);
         }
@@ -84,6 +84,7 @@ public final class FileManager implements CheckpointFileManager {
 
     @Override
     public FileStatus[] list(Path path, PathFilter filter) {
+        Executors.getThisJar();
         return sparks.list(path, filter);
     }
 
