@@ -132,6 +132,9 @@ def place_of(path: str) -> At | Above:
     """
     first, _, rest = path.strip("/").partition("/")
     store, _, inner = rest.partition("/")
+    if first == JOBS and NAME.match(store):
+        named_path(inner)
+        return At(store, inner)
     for part in (first, store, inner):
         named_path(part)
     if rest.startswith("/"):
@@ -140,9 +143,7 @@ def place_of(path: str) -> At | Above:
         return Above(first)
     if first != JOBS:
         raise problem(Code.NOT_EXIST, f"{path[:80]!r} does not exist: the trees of jobs are in /{JOBS}")
-    if not NAME.match(store):
-        raise problem(Code.INVALID_NAME, f"no job can have the name {store[:60]!r}")
-    return At(store, inner)
+    raise problem(Code.INVALID_NAME, f"no job can have the name {store[:60]!r}")
 
 
 def in_tree(place: At | Above) -> At:

@@ -39,7 +39,11 @@ _BEGINNINGS: Final = (b"GET /webhdfs/v1/", b"PUT /webhdfs/v1/", b"POST /datanode
 _END: Final = b"\r\n\r\n"
 _PATH: Final = rb"/webhdfs/v1/([A-Za-z0-9._~/=+,:@-]*)"
 _GET: Final = re.compile(rb"GET %b\?([A-Za-z0-9._~=&-]{0,%d}) HTTP/1\.1" % (_PATH, MOST_REMEMBERED_BYTES))
-_PUT: Final = re.compile(rb"PUT %b\?([A-Za-z0-9._~=&/%%-]{0,1024}?)(?:&token=([A-Za-z0-9_-]+))? HTTP/1\.1" % _PATH)
+_PUT: Final = re.compile(rb"PUT %b\?([A-Za-z0-9._~=&/%%-]*) HTTP/1\.1" % _PATH)
+_TOKEN: Final = re.compile(rb"[A-Za-z0-9_-]+")
+"""The token of a transfer, at the end of a query. One pattern for the whole line would look for it at each byte."""
+_MOST_QUERY_BYTES: Final = 1024
+"""The most bytes of the query of a write, without the token."""
 _ONE_CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,6})\r\n")
 _AFTER_CHUNK: Final = b"\r\n0\r\n\r\n"
 _MESSAGE: Final = re.compile(
@@ -109,7 +113,12 @@ class ShortWay:
         if state is None or (who := self._who(head)) is None:
             return None
         owner, caller = who
-        path, query, token = target[1].decode("ascii"), target[2], target[3]
+        path, query, token = target[1].decode("ascii"), target[2], None
+        before, found, last = query.rpartition(b"&token=")
+        if found and _TOKEN.fullmatch(last) is not None:
+            query, token = before, last
+        if len(query) > _MOST_QUERY_BYTES:
+            return None
         at = in_tree(place_of(path))
         epoch = epoch_in(head.epochs, at)
         if isinstance(owner, Job):
