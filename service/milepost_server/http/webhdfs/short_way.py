@@ -42,6 +42,8 @@ _GET: Final = re.compile(rb"GET %b\?([A-Za-z0-9._~=&-]{0,%d}) HTTP/1\.1" % (_PAT
 _PUT: Final = re.compile(rb"PUT %b\?([A-Za-z0-9._~=&/%%-]*) HTTP/1\.1" % _PATH)
 _TOKEN: Final = re.compile(rb"[A-Za-z0-9_-]+")
 """The token of a transfer, at the end of a query. One pattern for the whole line would look for it at each byte."""
+_WITH_BODY: Final = b"?op=CREATE&data=true&"
+_FIRST_ATTEMPT: Final = b"&attempt=1 HTTP/1.1"
 _MOST_QUERY_BYTES: Final = 1024
 """The most bytes of the query of a write, without the token."""
 _ONE_CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,6})\r\n")
@@ -104,11 +106,16 @@ class ShortWay:
 
     def _write(self, data: bytes, end: int, common: Common, began: float) -> Answered:
         line, _, fields = data[:end].partition(b"\r\n")
-        target = _PUT.fullmatch(line)
-        known = self._puts.get_with_length(fields) if target is not None else None
-        if target is None or known is None or not known[0].is_usual:
+        known = self._puts.get_with_length(fields)
+        if known is None or not known[0].is_usual:
             return None
         head, length = known
+        if end == len(data) and length != 0 and _WITH_BODY in line and line.endswith(_FIRST_ATTEMPT):
+            # all else is looked at once the body is here, and then once only
+            return Missing.BODY if self._journal.leading and self._who(head) is not None else None
+        target = _PUT.fullmatch(line)
+        if target is None:
+            return None
         state = self._journal.state_if_leading()
         if state is None or (who := self._who(head)) is None:
             return None
