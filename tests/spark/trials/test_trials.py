@@ -88,6 +88,8 @@ def test_whatever_is_hit_the_job_goes_on_and_nothing_is_lost_doubled_or_written_
         print(f"{plan}: files in {run.hidden}", *run.times, sep="\n")
     assert result.epochs >= 2
     assert result.rows > 0
+    logs = [log.read_text(errors="replace") for log in parts.directory.glob("cluster/*/work/app-*/*/stderr")]
+    assert any("/jars/milepost.jar" in log for log in logs), "executors get the file manager"
     print(result)
 
 
