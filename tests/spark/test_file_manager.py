@@ -173,6 +173,22 @@ def test_a_proxy_that_answers_in_its_place_is_not_believed(led: Files, stored: m
     assert stored.read("checkpoint/offsets/1") == SMALL
 
 
+def test_a_proxy_that_says_that_the_file_is_there_is_not_believed(led: Files, stored: milepost.JobFiles) -> None:
+    led.between(Fault(whole, times=1, answer=(201, "")))
+    assert led.write("1", SMALL) == ["CREATE"] * 2
+    assert stored.read("checkpoint/offsets/1") == SMALL
+
+
+@pytest.mark.parametrize("status", [200, 302, 404])
+def test_a_proxy_does_not_know_what_became_of_an_earlier_attempt(
+    led: Files, stored: milepost.JobFiles, status: int
+) -> None:
+    """Spark's manager would find the file there, and take it for that of another query. Java repeats the first one."""
+    led.between(Fault(whole, times=2, lose_answer=True), Fault(whole, times=1, answer=(status, "a page")))
+    assert led.write("1", SMALL) == ["CREATE"] * 4
+    assert stored.read("checkpoint/offsets/1") == SMALL
+
+
 @pytest.mark.parametrize("answer", [(307, ""), (403, STANDBY), (400, "")])
 def test_what_was_refused_goes_spark_s_way(led: Files, stored: milepost.JobFiles, answer: tuple[int, str]) -> None:
     """A service that does not know the request answers 307."""

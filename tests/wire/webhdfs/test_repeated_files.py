@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from hashlib import sha256
 from itertools import count
 from pathlib import Path
 
@@ -100,6 +102,21 @@ def test_another_file_under_the_key_is_refused(tree: Tree, put: Put) -> None:
             assert "milepost-outcome" not in other.headers
     assert tree.names("d") == ["a"]
     assert tree.read("d/a").content == BYTES
+
+
+def test_bytes_that_a_repeated_request_lost_say_nothing_of_the_earlier_ones(clients: Clients, tree: Tree) -> None:
+    digest = f"sha-256=:{b64encode(sha256(BYTES).digest()).decode()}:"
+
+    def put(content: bytes, attempt: int) -> httpx.Response:
+        request = write(tree, "d/a", query("k", attempt), content, {"Content-Digest": digest})
+        request = request.replace(f"/jobs/{JOB}/".encode(), f"/jobs/{tree.job}/".encode(), 1)
+        return raw.ask(str(clients.served.http.base_url), request)
+
+    assert put(BYTES, 1).status_code == 201
+    damaged = put(BYTES[::-1], 2)
+    assert "sha-256" in refused(damaged, 403, "IOException")
+    assert damaged.headers["milepost-outcome"] == "unknown"
+    assert put(BYTES, 3).status_code == 201
 
 
 @WAYS

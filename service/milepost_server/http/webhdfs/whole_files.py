@@ -28,7 +28,6 @@ _OF_ALL_ATTEMPTS: Final = frozenset(
     {
         Code.ALREADY_EXISTS,
         Code.CELLS_DIFFER,
-        Code.DIGEST_MISMATCH,
         Code.FENCED,
         Code.IDEMPOTENCY_MISMATCH,
         Code.INVALID_NAME,

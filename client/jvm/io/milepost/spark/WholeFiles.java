@@ -37,6 +37,8 @@ final class WholeFiles {
     private static final String WITH_TOKENS = "dfs.webhdfs.oauth2.enabled";
     private static final String OUTCOME = "Milepost-Outcome";
     private static final String UNKNOWN = "unknown";
+    /** The header of every answer of Milepost, by which it is told from one of a proxy. */
+    private static final String TERM = "Milepost-Term";
 
     /** The paths that need no escape in a URL. */
     private static final Pattern PLAIN = Pattern.compile("/jobs/[A-Za-z0-9._~/=+,:@-]+");
@@ -143,7 +145,7 @@ final class WholeFiles {
         for (int asked = 1; ; asked++) {
             int replica = first;
             try {
-                Answer answer = send(replicas.get(replica) + request + attempt, bytes, length);
+                Answer answer = send(replicas.get(replica) + request + attempt, bytes, length, doubt != null);
                 if (answer != Answer.LATER) {
                     return answer == Answer.DONE;
                 }
@@ -176,8 +178,12 @@ final class WholeFiles {
         }
     }
 
-    /** @throws IOException if the outcome is unknown */
-    private Answer send(String url, byte[] bytes, int length) throws IOException {
+    /**
+     * Sends a file. If the outcome of an earlier attempt is in {@code doubt}, a proxy cannot say that nothing was written.
+     *
+     * @throws IOException if the outcome is unknown
+     */
+    private Answer send(String url, byte[] bytes, int length, boolean doubt) throws IOException {
         HttpURLConnection connection;
         try {
             connection = (HttpURLConnection) connections.openConnection(new URL(url), false);
@@ -198,13 +204,18 @@ final class WholeFiles {
         String answer = read(status < HttpURLConnection.HTTP_BAD_REQUEST
                 ? connection.getInputStream()
                 : connection.getErrorStream());
-        if (status == HttpURLConnection.HTTP_CREATED) {
+        boolean created = status == HttpURLConnection.HTTP_CREATED;
+        boolean failed = status >= HttpURLConnection.HTTP_INTERNAL_ERROR;
+        if (connection.getHeaderField(TERM) == null && (created || failed || doubt)) {
+            throw new IOException("HTTP " + status + " is not from Milepost");
+        }
+        if (created) {
             return Answer.DONE;
         }
         if (DENIED.matcher(answer).find()) {
             return Answer.REFUSED;
         }
-        if (status >= HttpURLConnection.HTTP_INTERNAL_ERROR || UNKNOWN.equals(connection.getHeaderField(OUTCOME))) {
+        if (failed || UNKNOWN.equals(connection.getHeaderField(OUTCOME))) {
             throw new IOException("HTTP " + status + " " + answer);
         }
         return LATER.matcher(answer).find() ? Answer.LATER : Answer.REFUSED;
