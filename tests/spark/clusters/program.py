@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import milepost
 from milepost.core.checkpoint_location import checkpoint_location
 from milepost.errors import OffsetsExpired, SparkDriverError
+from milepost.spark.file_manager import file_manager
 from tests.docs.blocks import ROOT, blocks_of
 from tests.spark.clusters.setup import COPY, DISTINCT, Setup
 from tests.spark.trials.queries import PROVIDERS
@@ -50,7 +51,7 @@ def main(setup: Setup) -> int:
         with milepost.Client(setup.url) as client, client.session("driver", ttl=setup.ttl) as session:
             epoch = session.store(setup.store).campaign(_WAIT_SECONDS).epoch
             location = checkpoint_location([setup.url], setup.store, epoch)
-            for name, value in location.settings.items():
+            for name, value in {**location.settings, **file_manager(spark)}.items():
                 spark.conf.set(name, value)
             tell("leading", epoch=epoch)
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,15 @@ def test_executors_keep_state_without_a_common_disk(
     assert spread.totals() == totals(rows(120))
     assert len(tasks) == 2
     assert min(tasks.values()) > 0
+
+
+def test_executors_keep_the_state_of_an_isolated_session(spread: Drivers, cluster: Standalone, topics: Topics) -> None:
+    """Every session of a Connect server is one: its tasks see what was added to it alone."""
+    isolated = {f"spark.sql.artifact.isolation.{name}": "true" for name in ("enabled", "alwaysApplyClassLoader")}
+    spread.setup = replace(spread.setup, spark={**spread.setup.spark, **isolated})
+    topics.make(spread.setup.topic, 4)
+    topics.put(spread.setup.topic, rows(40))
+    spread.start(available_now=True).wait_for("finished")
+    assert spread.totals() == totals(rows(40))
+    got = [path for worker in cluster.workers for path in Path(worker.directory).rglob("milepost.jar")]
+    assert got, "the manager of its files is among what a session has added"
