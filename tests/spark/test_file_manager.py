@@ -18,6 +18,7 @@ from milepost.spark import BatchContext
 from testbed.server import ServerProcess
 from tests.spark.guarantees.gate import Gate, gate
 from tests.spark.jobs import Place
+from tests.spark.tls import TOKEN, token_flags
 from tests.support.network.gateway import Fault, Request
 
 if TYPE_CHECKING:
@@ -165,6 +166,38 @@ def test_a_lost_answer_is_asked_for_again(led: Files, stored: milepost.JobFiles)
     assert len({key for key, _ in asked}) == 1
     assert [int(attempt) for _, attempt in asked] == [1, 1, 2, 2]
     assert stored.read("checkpoint/offsets/1") == SMALL
+
+
+def test_with_tokens_it_takes_one_request_as_well(place: Place, tmp_path: Path) -> None:
+    """Whoever was deposed is refused as by Hadoop's client, which would ask on and on if its token were."""
+    with ServerProcess(tmp_path, *token_flags(tmp_path)) as server, gate(server.start().url) as between:
+        with replace(place, url=between.url).lead(token=TOKEN) as job:
+            files = Files(place.spark, f"{job.checkpointLocation}/offsets", between)
+            manager = files.manager()
+            manager.mkdirs(files.path(""))
+            assert files.write("1", SMALL)[-1] == "CREATE"
+            assert sum(map(whole, between.requests)) == 1
+            assert "RENAME" not in map(operation, between.requests)
+        with milepost.Client(server.url, token=TOKEN) as client, client.session("another") as session:
+            session.store(place.name).campaign()
+            stream = manager.createAtomic(files.path("2"), False)
+            with pytest.raises(Py4JJavaError, match="AccessControlException"):
+                stream.close()
+
+
+def test_a_file_whose_outcome_stays_unknown_is_named(led: Files) -> None:
+    """An interrupted thread waits no longer, as after two minutes. In the JVM it is that of the calls made here."""
+    stream = led.manager().createAtomic(led.path("1"), False)
+    stream.write(bytearray(SMALL))
+    led.between(Fault(whole, lose_answer=True))
+    jvm: Any = led.spark._jvm
+    jvm.java.lang.Thread.currentThread().interrupt()
+    try:
+        with pytest.raises(Py4JJavaError, match="offsets/1: the outcome is unknown") as unknown:
+            stream.close()
+    finally:
+        jvm.java.lang.Thread.interrupted()
+    assert unknown.value.java_exception.getCause() is not None
 
 
 def test_a_proxy_that_answers_in_its_place_is_not_believed(led: Files, stored: milepost.JobFiles) -> None:

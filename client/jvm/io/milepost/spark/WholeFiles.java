@@ -161,20 +161,22 @@ final class WholeFiles {
                 return false; // Hadoop's client waits for a leader
             }
             if (doubt != null) {
-                pause(doubt, begun);
+                pause(path, doubt, begun);
             }
         }
     }
 
-    private static void pause(IOException doubt, long begun) throws IOException {
+    private static void pause(Path path, IOException doubt, long begun) throws IOException {
+        String unknown = path + ": the outcome is unknown, ";
         if (System.nanoTime() - begun > TimeUnit.SECONDS.toNanos(DOUBT_SECONDS)) {
-            throw doubt;
+            throw new IOException(unknown + "also after " + DOUBT_SECONDS + " s of asking again: " + doubt, doubt);
         }
         try {
             Thread.sleep(PAUSE_MILLIS);
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
-            throw (IOException) new InterruptedIOException("the outcome is unknown: " + doubt).initCause(doubt);
+            String why = unknown + "and the thread was interrupted: " + doubt;
+            throw (IOException) new InterruptedIOException(why).initCause(doubt);
         }
     }
 
