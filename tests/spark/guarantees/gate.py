@@ -51,6 +51,7 @@ class Gate(Gateway):
         """The queries that stand at the gate, or stood there."""
         self._stops: Point = lambda _: False
         self._open = asyncio.Event()
+        self._lost: set[asyncio.Event] = set()
         self.loop: asyncio.AbstractEventLoop | None = None
 
     def stop_at(self, point: Point) -> None:
@@ -65,13 +66,24 @@ class Gate(Gateway):
         assert self.loop is not None
         self.loop.call_soon_threadsafe(self._open.set)
 
+    def lose(self) -> None:
+        """Lose whatever waits, as a request is lost on its way whose driver has died; and hand on what will come.
+
+        Spark's commit of a batch is one request: handed on later, it would count.
+        """
+        self._lost.add(self._open)
+        self.open()
+
     async def _hand_on(self, head: bytes, body: bytes, writer: asyncio.StreamWriter, fault: Fault) -> None:
         asked = self._ask(head.decode())
         if asked is not None:
             self.asked.append(asked)
             if self._stops(asked):
                 self.held.add(asked.query)
-                await self._open.wait()
+                gate = self._open
+                await gate.wait()
+                if gate in self._lost:
+                    return
         await super()._hand_on(head, body, writer, fault)
 
     def _ask(self, head: str) -> Ask | None:

@@ -65,7 +65,7 @@ class Led:
             first.until(lambda: self.gate.held == set(sinks), "did not bring each batch to the gate")
             self.outputs.arm(sinks)
             first.kill()
-            self.gate.open()
+            self.gate.lose()
             second.wait_for("started")
             second.until(lambda: self.outputs.stands(sinks), "did not come to stand in a task of each sink")
             third = stack.enter_context(self.driver(3))

@@ -85,7 +85,7 @@ class RealTime(Led):
             first.until(lambda: self.gate.held == set(SINKS), "did not bring each commit to the gate")
             first.kill()
             self.killed = {sink: self.logs.committed(sink) for sink in SINKS}
-            self.gate.open()
+            self.gate.lose()
             second.wait_for("started")
             third = stack.enter_context(self.driver(3))
             second.until(lambda: self._committed(ENDS[1]), "did not go on")
