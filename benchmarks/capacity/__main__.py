@@ -46,8 +46,9 @@ def of_batches(given: argparse.Namespace) -> Iterator[Row]:
     spark = batches.spark_session()
     with tempfile.TemporaryDirectory() as directory, served(Path(directory), given) as server:
         for partitions in given.partitions:
-            told = batches.measured(spark, [server], partitions, given.batches)
-            yield f"batch, {partitions} partitions, embedded", _batch(told)
+            for way in batches.WAYS:
+                told = batches.measured(spark, [server], partitions, given.batches, way)
+                yield f"batch, {partitions} partitions, embedded, {way}", _batch(told)
 
 
 def of_replicas(given: argparse.Namespace) -> Iterator[Row]:

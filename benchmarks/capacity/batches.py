@@ -11,12 +11,20 @@ from typing import TYPE_CHECKING
 
 from benchmarks.locations.places import Milepost
 from benchmarks.rest import processor_seconds
+from milepost.jvm import FILE_MANAGER
 from testbed.server import ServerProcess
 from tests.spark.trials.queries import PROVIDERS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+_STREAMING = "org.apache.spark.sql.execution.streaming"
+WAYS = {
+    "by Hadoop's client": f"{_STREAMING}.checkpointing.FileContextBasedCheckpointFileManager",
+    "in one request": None,
+}
+"""How checkpoint files are written: Spark's setting for the class that does it, None for Milepost's."""
 
 _WARMING = 3
 _BATCH_SECONDS = 120.0
@@ -45,12 +53,18 @@ def spark_session() -> SparkSession:
     return spark
 
 
-def measured(spark: SparkSession, servers: Sequence[ServerProcess], partitions: int, batches: int) -> Batches:
+def measured(
+    spark: SparkSession, servers: Sequence[ServerProcess], partitions: int, batches: int, way: str = "in one request"
+) -> Batches:
     """Run a query whose state has ``partitions`` partitions, and return what each of its next ``batches`` batches cost
-    ``servers``. The first server leads.
+    ``servers``. The first server leads. ``way`` is one of `WAYS`.
     """
     from pyspark.sql import functions as f
 
+    if (manager := WAYS[way]) is None:
+        spark.conf.unset(FILE_MANAGER)
+    else:
+        spark.conf.set(FILE_MANAGER, manager)
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     deployment = Milepost("capacity", servers)
     with deployment.checkpoint(spark, f"{partitions}-{time.time_ns()}") as checkpoint:
