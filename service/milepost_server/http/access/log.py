@@ -95,7 +95,8 @@ class AccessLog:
                     self._stream.flush()
             elif not over:
                 self._noted.clear()
-                if not self._lines:  # a line that comes after this look sets the event
+                # a line or an end that comes after this look sets the event
+                if not self._lines and not self._over.is_set():
                     self._noted.wait()
 
 

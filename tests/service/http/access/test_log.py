@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,25 @@ LINE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO milepost\.access "
 
 def note(access: AccessLog, request_id: str) -> None:
     access.note("GET", "/v1/stores", 200, 0.0015, request_id)
+
+
+def test_a_log_that_ends_while_its_thread_goes_to_sleep_ends() -> None:
+    class Ending(threading.Event):
+        """Ends the log right before the thread forgets what it was told."""
+
+        def clear(self) -> None:
+            access._over.set()
+            self.set()
+            super().clear()
+
+    access = AccessLog(io.StringIO())
+    access._noted = Ending()
+    access.__enter__()
+    try:
+        access._writer.join(DEADLINE_SECONDS)
+        assert not access._writer.is_alive()
+    finally:
+        access.__exit__(None, None, None)
 
 
 def test_lines_are_written_within_a_moment_and_in_order() -> None:
