@@ -198,7 +198,7 @@ final class WholeFiles {
         } catch (IOException | AuthenticationException notSent) {
             return Answer.LATER;
         }
-        // Java sends head and body together, once it is asked for the answer.
+        // Java keeps the body, and sends it behind the head once it is asked for the answer.
         try (OutputStream body = connection.getOutputStream()) {
             body.write(bytes, 0, length);
         }
