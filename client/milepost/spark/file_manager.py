@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JError
@@ -27,17 +27,14 @@ def file_manager(spark: SparkSession) -> Mapping[str, str]:
     Empty if the session has a manager already, or if the JVM takes no further classes: Spark's own manager is slower,
     and writes the same files.
     """
-    if spark.conf.get(FILE_MANAGER, None) not in (None, *FILE_MANAGERS):
-        return {}
     jvm: Any = spark._jvm
     try:
+        if spark.conf.get(FILE_MANAGER, None) not in (None, *FILE_MANAGERS):
+            return {}
         threads = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         name = _loaded(threads)
-        if name is None:
-            jar = jvm.java.io.File(str(path())).toURI().toURL()
-            for loader in _mutable(threads):
-                loader.addURL(jar)
-                break
+        if name is None and (loader := _mutable(threads)) is not None:
+            loader.addURL(jvm.java.io.File(str(path())).toURI().toURL())
             name = _loaded(threads)
     except (Py4JError, OSError) as error:
         _log.info("Spark's own manager writes the checkpoints, with more requests: %s", describe(error))
@@ -59,9 +56,8 @@ def _loaded(loader: Any) -> str | None:
     return None
 
 
-def _mutable(loader: Any) -> Iterator[Any]:
-    """Yield the class loaders that take further jars, from a loader up to the first."""
-    while loader is not None:
-        if loader.getClass().getName() == _LOADER:
-            yield loader
+def _mutable(loader: Any) -> Any:
+    """Return the first class loader that takes further jars, from a loader upwards; None if there is none."""
+    while loader is not None and loader.getClass().getName() != _LOADER:
         loader = loader.getParent()
+    return loader
