@@ -3,13 +3,15 @@
     [MILEPOST_TOKEN=TOKEN] python -m testbed.load URL STORE [--writers 4] [--ttl 60]
 
 It prints a line of JSON each half second: ``at``, in seconds of the monotonic clock, which the machine's containers
-share, and ``written``, how many writes were acknowledged so far. After SIGTERM it prints the `Outcome`, and ends.
+share, and ``written``, how many writes were acknowledged so far. After SIGTERM it prints the `Outcome`, and ends. What
+the SDK logs of outages is on standard error.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import signal
 import sys
@@ -19,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 
-from testbed.writers import Writers
+from testbed.writers import Account, Writers
 
 _EVERY_SECONDS = 0.5
 _LONGEST = 20
@@ -27,8 +29,9 @@ _LONGEST = 20
 
 @dataclass(frozen=True)
 class Gap:
-    """A time in which no write was acknowledged: so many ``seconds``, ``since`` a monotonic time."""
+    """A time in which no write of one writer was acknowledged: so many ``seconds``, ``since`` a monotonic time."""
 
+    writer: str
     since: float
     seconds: float
 
@@ -37,8 +40,8 @@ class Gap:
 class Outcome:
     """What became of all writes.
 
-    ``written`` were acknowledged; ``gaps`` has the longest waits between two of them. ``errors`` are those that the SDK
-    raised. ``lost`` says what was acknowledged and is not there.
+    ``written`` were acknowledged; ``gaps`` has the longest waits of a writer between two of its own. ``errors`` are
+    those that the SDK raised. ``lost`` says what was acknowledged and is not there.
     """
 
     written: int
@@ -53,14 +56,18 @@ class Outcome:
         return cls(raw["written"], [Gap(**gap) for gap in raw["gaps"]], raw["errors"], raw["lost"])
 
     def gap_after(self, moment: float) -> float:
-        """Return the longest wait, in seconds, for an acknowledged write after ``moment``."""
+        """Return the longest wait, in seconds, of a writer for an acknowledged write after ``moment``."""
         ends = ((max(gap.since, moment), gap.since + gap.seconds) for gap in self.gaps)
         return max((end - begin for begin, end in ends if end > begin), default=0.0)
 
 
-def gaps(acknowledged: Sequence[float]) -> list[Gap]:
-    """Return the longest times between two acknowledgements, the longest first."""
-    found = (Gap(before, after - before) for before, after in pairwise(acknowledged))
+def gaps(accounts: Sequence[Account]) -> list[Gap]:
+    """Return the longest times between two acknowledgements of the same writer, the longest first."""
+    found = (
+        Gap(account.replaced, before, after - before)
+        for account in accounts
+        for before, after in pairwise(account.acknowledged)
+    )
     return sorted(found, key=lambda gap: -gap.seconds)[:_LONGEST]
 
 
@@ -72,16 +79,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     flags.add_argument("--writers", type=int, default=4)
     flags.add_argument("--ttl", type=float, default=60.0, help="seconds; longer than any fail-over of the service")
     given = flags.parse_args(arguments)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(threadName)s %(name)s %(message)s", level=logging.WARNING)
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda _number, _frame: over.set())
     with Writers([given.url], given.store, given.writers, given.ttl, os.environ.get("MILEPOST_TOKEN")) as writers:
         while not over.wait(_EVERY_SECONDS):
             written = sum(len(account.acknowledged) for account in writers.accounts)
             print(json.dumps({"at": time.monotonic(), "written": written}), flush=True)
-    acknowledged = writers.acknowledged()
-    outcome = Outcome(
-        len(acknowledged), gaps(acknowledged), [repr(error) for error in writers.errors()], writers.lost()
-    )
+    written, errors = len(writers.acknowledged()), [repr(error) for error in writers.errors()]
+    outcome = Outcome(written, gaps(writers.accounts), errors, writers.lost())
     print(json.dumps(asdict(outcome)), flush=True)
     return 1 if outcome.errors or outcome.lost else 0
 

@@ -21,11 +21,15 @@ _SOURCES = (Path(load.__file__), Path(writers.__file__))
 
 
 class WritingPod:
-    """A Pod in which `testbed.load` writes to ``store`` of a ``release``, from the block's beginning until `finish`."""
+    """A Pod in which `testbed.load` writes to ``store`` of a ``release``, from the block's beginning until `finish`.
+
+    If the block fails, what the writers and the replicas have logged is printed.
+    """
 
     def __init__(self, node: KubernetesCluster, release: Release, store: str, tag: str) -> None:
         """Prepare the Pod; the block makes it. ``tag`` is that of the server's image, which also has the SDK."""
         self._node = node
+        self._release = release
         self._namespace = release.namespace
         self._name = f"writers-{store}"
         self._pod = Pod(node, release.namespace, self._name)
@@ -49,6 +53,8 @@ class WritingPod:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is not None:
+            print(f"the writers: {self._pod.logs()}", *map(self._said, self._release.pods()), sep="\n")
         self._node.kubectl("delete", f"pod/{self._name}", f"--namespace={self._namespace}", "--grace-period=1")
 
     def wait_for_write_after(self, moment: float) -> None:
@@ -62,7 +68,8 @@ class WritingPod:
         """
         self._pod.execute("python3", "-c", "import os, signal; os.kill(1, signal.SIGTERM)")
         self._pod.wait_end(_WRITES_SECONDS)
-        return Outcome.parse(self._pod.logs(tail=1))
+        (outcome,) = [line for line in self._pod.logs().splitlines() if line.startswith('{"written": ')]
+        return Outcome.parse(outcome)
 
     def _wrote_after(self, moment: float) -> bool:
         try:
@@ -71,6 +78,10 @@ class WritingPod:
             return False
         later = [line["written"] for line in lines if line["at"] > moment]
         return len(later) > 1 and later[-1] > later[0]
+
+    def _said(self, replica: str) -> str:
+        lines = self._release.pod(replica).logs().splitlines()
+        return "\n".join([f"{replica}:", *(line for line in lines if " milepost.access " not in line)])
 
     def _spec(self) -> dict[str, object]:
         files = [

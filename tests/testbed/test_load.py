@@ -1,4 +1,4 @@
-"""What a load tells: how long nobody's write was acknowledged, and since when."""
+"""What a load tells: how long one of its writers waited for an acknowledgement, and since when."""
 
 from __future__ import annotations
 
@@ -6,14 +6,22 @@ import json
 from dataclasses import asdict
 
 from testbed.load import Gap, Outcome, gaps
+from testbed.writers import Account
+
+STEADY = Account("steady", acknowledged=[1.0, 1.5, 4.5, 5.5])
+LATE = Account("late", acknowledged=[1.25, 6.0])
 
 
 def test_gaps_are_listed_from_the_longest_on() -> None:
-    assert gaps([1.0, 1.5, 4.5, 5.5]) == [Gap(1.5, 3.0), Gap(4.5, 1.0), Gap(1.0, 0.5)]
+    assert gaps([STEADY]) == [Gap("steady", 1.5, 3.0), Gap("steady", 4.5, 1.0), Gap("steady", 1.0, 0.5)]
+
+
+def test_a_writer_waits_though_others_write() -> None:
+    assert gaps([STEADY, LATE])[0] == Gap("late", 1.25, 4.75)
 
 
 def test_a_gap_counts_from_the_fault_on() -> None:
-    outcome = Outcome(4, gaps([1.0, 1.5, 4.5, 5.5]), (), ())
+    outcome = Outcome(4, gaps([STEADY]), (), ())
     assert outcome.gap_after(0.0) == 3.0
     assert outcome.gap_after(2.0) == 2.5
     assert outcome.gap_after(4.5) == 1.0
@@ -21,5 +29,5 @@ def test_a_gap_counts_from_the_fault_on() -> None:
 
 
 def test_an_outcome_is_read_as_it_was_printed() -> None:
-    outcome = Outcome(2, [Gap(1.0, 0.5)], ["NotReachable()"], ["added-1 is not what was acknowledged"])
+    outcome = Outcome(2, [Gap("steady", 1.0, 0.5)], ["NotReachable()"], ["added-1 is not what was acknowledged"])
     assert Outcome.parse(json.dumps(asdict(outcome))) == outcome

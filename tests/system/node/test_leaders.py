@@ -37,6 +37,7 @@ def test_writes_go_on_after_the_leader_and_nothing_is_lost(
         writing.wait_for_write_after(time.monotonic())
         print(f"{strike.__name__}: writes go on after at most {time.monotonic() - struck:.1f} s")
         outcome = writing.finish()
-    print(f"{outcome.written} writes, the longest gaps: {[round(gap.seconds, 2) for gap in outcome.gaps[:5]]} s")
-    assert_all_answered(outcome)
-    assert outcome.gaps[0].seconds < LEASE_SECONDS * 2, "somebody waited for more than one lease to run out"
+        waits = [f"{gap.seconds:.2f} s of {gap.writer} {gap.since - struck:+.2f} s" for gap in outcome.gaps[:5]]
+        print(f"{outcome.written} writes, the longest waits, and when each began: {', '.join(waits)}")
+        assert_all_answered(outcome)
+        assert outcome.gaps[0].seconds < LEASE_SECONDS * 2, "somebody waited for more than one lease to run out"

@@ -160,19 +160,18 @@ HASTY_SECONDS = 0.3
 def test_a_commit_that_is_not_confirmed_in_time_is_of_unknown_outcome(
     clients: Clients, tree: Tree, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(data_node, "PUBLISH_SECONDS", HASTY_SECONDS)
     submitter, url = clients.served.rig.replica.submitter, str(clients.served.http.base_url)
     assert tree.create("d/.a", BYTES).status_code == 201
     request = write(tree, "d/a", query("k"), BYTES)
     if what == "rename":
         request = write(tree, "d/.a", f"op=RENAME&destination=/jobs/{tree.job}/d/a&renameoptions=NONE")
     request = b"\r\n" * (what == "long") + request.replace(f"jobs/{JOB}/".encode(), f"jobs/{tree.job}/".encode(), 1)
-    monkeypatch.setattr(submitter, "request_seconds", HASTY_SECONDS)
-    with clients.served.held_commit(), ThreadPoolExecutor(1) as threads:
+    with clients.served.held_commit(), ThreadPoolExecutor(1) as threads, monkeypatch.context() as hasty:
+        hasty.setattr(data_node, "PUBLISH_SECONDS", HASTY_SECONDS)
+        hasty.setattr(submitter, "request_seconds", HASTY_SECONDS)
         answer = threads.submit(raw.ask, url, request).result(DEADLINE_SECONDS)
         refused(answer, 403, "IOException")
         assert answer.headers["milepost-outcome"] == "unknown"
-    monkeypatch.setattr(submitter, "request_seconds", PROMPT.request_seconds)
     assert raw.ask(url, request.replace(b"attempt=1", b"attempt=2")).status_code in (200, 201)
     assert tree.read("d/a").content == BYTES
 
