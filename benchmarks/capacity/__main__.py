@@ -72,7 +72,8 @@ def of_requests(given: argparse.Namespace) -> Iterator[Row]:
                 told = measured(server, [sending(step(tree)) for _ in range(clients)], given.seconds, left)
                 # A request that takes what the one before left must not run out of it, and the last answer of each
                 # connection leaves nothing.
-                left = told.load.count - 2 * clients if name in ("CREATE", "PUT 300 B") else _MOST_REQUESTS
+                leaving = name in ("CREATE", "PUT 300 B", "PUT whole 300 B")
+                left = told.load.count - 2 * clients if leaving else _MOST_REQUESTS
                 yield f"{name}, {clients} connections", _request(told)
 
 

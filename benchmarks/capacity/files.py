@@ -44,6 +44,8 @@ class Tree:
     """Files whose CREATE was answered: their temporary paths, and the addresses that take their bytes."""
     put: deque[str] = field(default_factory=deque)
     """The temporary paths of files whose bytes were put."""
+    whole: deque[str] = field(default_factory=deque)
+    """The paths of files that were written in one request."""
     numbers: Iterator[int] = field(default_factory=count)
 
     @classmethod
@@ -123,7 +125,15 @@ def put_whole(tree: Tree) -> Client:
     """Write a file in one request."""
     while True:
         number = next(tree.numbers)
-        _expect((yield tree.put_whole(tree.path(f"/{number}/1.delta"), f"step-{number}")), 201)
+        path = tree.path(f"/{number}/1.delta")
+        _expect((yield tree.put_whole(path, f"step-{number}")), 201)
+        tree.whole.append(path)
+
+
+def delete(tree: Tree) -> Client:
+    """Delete a file."""
+    while True:
+        _expect((yield tree.ask("DELETE", tree.whole.popleft(), "DELETE&recursive=true")), 200)
 
 
 STEPS: dict[str, Callable[[Tree], Client]] = {
@@ -134,8 +144,11 @@ STEPS: dict[str, Callable[[Tree], Client]] = {
     "PUT 300 B": put,
     "RENAME": rename,
     "PUT whole 300 B": put_whole,
+    "DELETE": delete,
 }
-"""The requests by name; `put` takes the files that `create` left, and `rename` those that `put` left."""
+"""The requests by name; `put` takes the files that `create` left, `rename` those that `put` left, and `delete` those
+that `put_whole` left.
+"""
 
 
 def _places(tree: Tree) -> Iterator[tuple[str, int]]:

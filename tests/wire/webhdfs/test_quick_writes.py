@@ -1,4 +1,4 @@
-"""CREATE, the PUT behind it and RENAME of the usual form go the short way, and get the answers of the routes.
+"""CREATE, the PUT behind it, RENAME and DELETE of the usual form go the short way, and get the answers of the routes.
 
 Each is sent about one file as it is, and about another one the long way, as `twins` says.
 """
@@ -75,6 +75,27 @@ def putting(
     return request
 
 
+def deleting(query: str = "op=DELETE&user.name=root&recursive=false", path: str = "", **headers: str) -> Request:
+    """Delete the file of a name, which is there, with another one beside it."""
+
+    def request(tree: Tree, name: str) -> bytes:
+        for file in () if path else (f"{name}/a", f"{name}/b"):
+            assert tree.create(f"deleted/{file}", BYTES).status_code == 201
+        where = f"/webhdfs/v1/jobs/{JOB}/{path or f'deleted/{name}/a'}"
+        return raw.head("DELETE", f"{where}?{query}", {**JAVA, **tree.told(), **headers})
+
+    return request
+
+
+def deleting_both(query: str) -> Request:
+    """Delete the directory of a name, which has two files."""
+
+    def request(tree: Tree, name: str) -> bytes:
+        return deleting(query)(tree, name).replace(f"/{name}/a?".encode(), f"/{name}?".encode())
+
+    return request
+
+
 USUAL: dict[str, tuple[Request, int]] = {
     "CREATE as Java asks": (creating(), 307),
     "CREATE in a new directory": (lambda tree, name: write(tree, f"new/{name}/a", "op=CREATE&overwrite=false"), 307),
@@ -86,6 +107,11 @@ USUAL: dict[str, tuple[Request, int]] = {
     "RENAME onto a file that must not be there": (renaming(target=f"%2Fjobs%2F{JOB}%2Fcheckpoint%2Foffsets%2F0"), 403),
     "RENAME into no directory": (renaming(target=f"%2Fjobs%2F{JOB}%2Fnowhere%2F{{}}"), 404),
     "RENAME to a name with a sign": (renaming(target=f"%2Fjobs%2F{JOB}%2Fcheckpoint%2Fa%3D{{}}"), 200),
+    "DELETE as Java asks": (deleting(), 200),
+    "DELETE without a word": (deleting("op=DELETE"), 200),
+    "DELETE of nothing": (deleting(path="nothing"), 200),
+    "DELETE of a directory": (deleting_both("op=DELETE&user.name=root&recursive=true"), 200),
+    "DELETE of a directory that must be empty": (deleting_both("op=DELETE&recursive=false"), 403),
     "PUT": (putting(), 201),
     "PUT in chunks": (putting(chunks=True), 201),
     "PUT of nothing": (putting(b""), 201),
@@ -127,6 +153,18 @@ UNUSUAL: dict[str, tuple[Request, int]] = {
     "RENAME twice": (renaming(f"&destination=%2Fjobs%2F{JOB}%2Fb"), 400),
     "RENAME with an unknown option": (renaming("&renameoptions=SOME"), 400),
     "RENAME with a blank": (renaming(target=f"%2Fjobs%2F{JOB}%2Fcheckpoint%2Fa+{{}}"), 200),
+    "DELETE with an encoded letter": (deleting("op=DELETE&user.name=ro%6ft"), 200),
+    "DELETE in another case": (deleting("op=delete&recursive=TRUE"), 200),
+    "DELETE of neither kind": (deleting("op=DELETE&recursive=maybe"), 400),
+    "DELETE of both kinds": (deleting("op=DELETE&recursive=true&recursive=false"), 400),
+    "DELETE by another operation": (deleting("op=RENAME"), 403),
+    "DELETE of no operation": (deleting("recursive=true"), 403),
+    "DELETE of two dots": (deleting(path="checkpoint/../a"), 400),
+    "DELETE of all jobs": (lambda tree, _: raw.head("DELETE", "/webhdfs/v1/jobs?op=DELETE", tree.told()), 403),
+    "DELETE of another job's epoch": (deleting(**{"X-Milepost-trains-1": "x"}), 403),
+    "DELETE of a later attempt": (deleting(**{"Milepost-Attempt": "2"}), 200),
+    "DELETE with a body": (lambda tree, name: deleting(**{"Content-Length": "2"})(tree, name) + b"{}", 200),
+    "DELETE for a web page": (deleting(Origin="http://elsewhere.example"), 403),
     "PUT of a file with a blob": (putting(b"x" * 5000), 201),
     "PUT in two chunks": (
         lambda tree, name: putting(chunks=True)(tree, name).replace(b"\r\n0\r\n\r\n", b"\r\n1\r\n!\r\n0\r\n\r\n"),
@@ -164,13 +202,15 @@ def test_what_is_not_a_usual_write_is_left_alone(
 
 
 @pytest.mark.parametrize("epoch", [None, 0, 9], ids=["none", "an older one", "a newer one"])
-@pytest.mark.parametrize("request_", [creating(), renaming("", "nothing")], ids=["CREATE", "RENAME"])
+@pytest.mark.parametrize(
+    "request_", [creating(), renaming("", "nothing"), deleting(path="nothing")], ids=["CREATE", "RENAME", "DELETE"]
+)
 def test_a_write_under_another_epoch_is_fenced(
     clients: Clients, names: Iterator[str], epoch: int | None, request_: Request
 ) -> None:
-    """Only the commit decides about a RENAME."""
-    is_rename = b"RENAME" in request_(clients.tree, "a")
-    assert pair(clients, request_, names, clients.tree.under(epoch)) == (403, is_rename, 200)
+    """Only the commit decides about a RENAME and a DELETE."""
+    is_committed = b"CREATE" not in request_(clients.tree, "a")
+    assert pair(clients, request_, names, clients.tree.under(epoch)) == (403, is_committed, 200)
 
 
 def test_a_token_is_asked_for_each_time(guarded: Clients, names: Iterator[str]) -> None:

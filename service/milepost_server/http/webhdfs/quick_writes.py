@@ -1,5 +1,5 @@
 """The writes of a checkpoint file on the short way: CREATE, which is answered with the address for the bytes, the PUT
-of the bytes there, CREATE that has the bytes with it, and RENAME.
+of the bytes there, CREATE that has the bytes with it, RENAME, and DELETE.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from milepost_server.operations.trees import At
 _RENAME: Final = re.compile(
     rb"op=RENAME(?:&user\.name=[A-Za-z0-9._-]*)?&destination=((?:[A-Za-z0-9._~/-]|%2F|%3D)+)((?:&renameoptions=[A-Z]+)?)"
 )
+_DELETE: Final = re.compile(rb"op=DELETE(?:&user\.name=[A-Za-z0-9._-]*)?(?:&recursive=(true|false))?")
 _WHOLE: Final = re.compile(
     rb"op=CREATE&data=true(&createparent=false)?&overwrite=(true|false)&key=([A-Za-z0-9._-]{1,64})&attempt=1"
 )
@@ -165,3 +166,13 @@ class QuickWrites:
     async def _renamed(self, at: At, target: str, epoch: int | None, onto: OntoExisting) -> Written:
         renamed = await self._trees.rename(at, target, epoch, onto)
         return Written(200, _BOOLEAN[renamed] if onto is OntoExisting.ANSWER_FALSE else b"")
+
+    def delete(self, at: At, epoch: int | None, query: bytes) -> Callable[[], Awaitable[Written]] | None:
+        """Return what deletes a file or a directory as a query asks for; None if that must be read as every other query
+        is.
+        """
+        asked = _DELETE.fullmatch(query)
+        return None if asked is None else partial(self._deleted, at, epoch, recursive=asked[1] == b"true")
+
+    async def _deleted(self, at: At, epoch: int | None, *, recursive: bool) -> Written:
+        return Written(200, _BOOLEAN[await self._trees.delete(at, epoch, recursive=recursive)])

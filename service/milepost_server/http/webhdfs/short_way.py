@@ -33,13 +33,14 @@ from milepost_server.operations.trees import At
 MOST_HEAD_BYTES: Final = 4096
 """The most bytes of the head of a request that goes the short way."""
 
-_BEGINNINGS: Final = (b"GET /webhdfs/v1/", b"PUT /webhdfs/v1/", b"POST /datanodes/")
+_BEGINNINGS: Final = (b"GET /webhdfs/v1/", b"PUT /webhdfs/v1/", b"DELETE /webhdfs/", b"POST /datanodes/")
 """The beginnings of the requests that may go the short way, which are equally long."""
 
 _END: Final = b"\r\n\r\n"
 _PATH: Final = rb"/webhdfs/v1/([A-Za-z0-9._~/=+,:@-]*)"
 _GET: Final = re.compile(rb"GET %b\?([A-Za-z0-9._~=&-]{0,%d}) HTTP/1\.1" % (_PATH, MOST_REMEMBERED_BYTES))
 _PUT: Final = re.compile(rb"PUT %b\?([A-Za-z0-9._~=&/%%-]*) HTTP/1\.1" % _PATH)
+_DELETE: Final = re.compile(rb"DELETE %b\?([A-Za-z0-9._=&-]*) HTTP/1\.1" % _PATH)
 _TOKEN: Final = re.compile(rb"[A-Za-z0-9_-]+")
 """The token of a transfer, at the end of a query. One pattern for the whole line would look for it at each byte."""
 _WITH_BODY: Final = b"?op=CREATE&data=true&"
@@ -68,11 +69,13 @@ class ShortWay:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._journal = context.journal
-        self._gets, self._puts = (KnownHeads(context.hosts, method) for method in ("GET", "PUT"))
+        self._gets, self._puts, self._deletes = (
+            KnownHeads(context.hosts, method) for method in ("GET", "PUT", "DELETE")
+        )
         self._writes = QuickWrites(context)
         self._answers = ShortAnswers(context)
         self._halves: dict[bytes, Upload] = {}
-        ways = (self._look, self._write, self._publish)
+        ways = (self._look, self._write, self._delete, self._publish)
         self._ways: dict[bytes, Way] = dict(zip(_BEGINNINGS, ways, strict=True))
 
     def answer(self, data: bytes, common: Common) -> Answered:
@@ -116,25 +119,14 @@ class ShortWay:
         target = _PUT.fullmatch(line)
         if target is None:
             return None
-        state = self._journal.state_if_leading()
-        if state is None or (who := self._who(head)) is None:
-            return None
-        owner, caller = who
-        path, query, token = target[1].decode("ascii"), target[2], None
+        query, token = target[2], None
         before, found, last = query.rpartition(b"&token=")
         if found and _TOKEN.fullmatch(last) is not None:
             query, token = before, last
-        if len(query) > _MOST_QUERY_BYTES:
+        write = self._permitted("PUT", head, target[1], common, began) if len(query) <= _MOST_QUERY_BYTES else None
+        if write is None:
             return None
-        at = in_tree(place_of(path))
-        epoch = epoch_in(head.epochs, at)
-        if isinstance(owner, Job):
-            if epoch not in (None, owner.epoch):
-                return None
-            epoch = owner.epoch
-        if not may_write(owner, at.store) or state.unloaded(at.store):
-            return None
-        asked = Asked("PUT", f"{PREFIX}/{path}", caller, began, common, at if epoch is None else None)
+        asked, at, epoch = write
         if token is not None:
             upload = self._halves.pop(token, None)
             if upload is None or (upload.at, upload.token.epoch) != (at, epoch):
@@ -159,6 +151,41 @@ class ShortWay:
             return None if renaming is None else self._answers.finished(asked, renaming)
         location = self._writes.create(at, epoch, target[1], query)
         return None if location is None else self._answers.made(asked, 307, b"", location)
+
+    def _delete(self, data: bytes, end: int, common: Common, began: float) -> Answered:
+        line, _, fields = data.partition(b"\r\n")
+        target = _DELETE.fullmatch(line) if end == len(data) else None
+        head = self._deletes.get(fields) if target is not None else None
+        if target is None or head is None or head.length != 0 or not head.is_usual:
+            return None
+        write = self._permitted("DELETE", head, target[1], common, began)
+        if write is None:
+            return None
+        asked, at, epoch = write
+        deleting = self._writes.delete(at, epoch, target[2])
+        return None if deleting is None else self._answers.finished(asked, deleting)
+
+    def _permitted(
+        self, method: str, head: KnownHead, path: bytes, common: Common, began: float
+    ) -> tuple[Asked, At, int | None] | None:
+        """Return a write that its caller may do, with its place and its epoch; None if it must be read as every other
+        request is. Raises the problems of `in_tree` and `epoch_in`.
+        """
+        state = self._journal.state_if_leading()
+        if state is None or (who := self._who(head)) is None:
+            return None
+        owner, caller = who
+        place = path.decode("ascii")
+        at = in_tree(place_of(place))
+        epoch = epoch_in(head.epochs, at)
+        if isinstance(owner, Job):
+            if epoch not in (None, owner.epoch):
+                return None
+            epoch = owner.epoch
+        if not may_write(owner, at.store) or state.unloaded(at.store):
+            return None
+        asked = Asked(method, f"{PREFIX}/{place}", caller, began, common, at if epoch is None else None)
+        return asked, at, epoch
 
     def _remember(self, token: bytes, upload: Upload) -> None:
         """Remember a token that was verified with the head of a request, until the body comes."""
