@@ -41,19 +41,21 @@ class Outcome:
     """What became of all writes.
 
     ``written`` were acknowledged; ``gaps`` has the longest waits of a writer between two of its own. ``errors`` are
-    those that the SDK raised. ``lost`` says what was acknowledged and is not there.
+    those that the SDK raised. ``lost`` says what was acknowledged and is not there. ``stood_still`` is the longest
+    delay, in seconds, of a line that the program prints each half second: for so long the machine itself stood still.
     """
 
     written: int
     gaps: Sequence[Gap]
     errors: Sequence[str]
     lost: Sequence[str]
+    stood_still: float = 0.0
 
     @classmethod
     def parse(cls, line: str) -> Outcome:
         """Read the outcome from the last line that the program prints."""
         raw = json.loads(line)
-        return cls(raw["written"], [Gap(**gap) for gap in raw["gaps"]], raw["errors"], raw["lost"])
+        return cls(**{**raw, "gaps": [Gap(**gap) for gap in raw["gaps"]]})
 
     def gap_after(self, moment: float) -> float:
         """Return the longest wait, in seconds, of a writer for an acknowledged write after ``moment``."""
@@ -81,13 +83,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = flags.parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(threadName)s %(name)s %(message)s", level=logging.WARNING)
     over = threading.Event()
+    printed = [time.monotonic()]
     signal.signal(signal.SIGTERM, lambda _number, _frame: over.set())
     with Writers([given.url], given.store, given.writers, given.ttl, os.environ.get("MILEPOST_TOKEN")) as writers:
         while not over.wait(_EVERY_SECONDS):
             written = sum(len(account.acknowledged) for account in writers.accounts)
-            print(json.dumps({"at": time.monotonic(), "written": written}), flush=True)
+            printed.append(time.monotonic())
+            print(json.dumps({"at": printed[-1], "written": written}), flush=True)
     written, errors = len(writers.acknowledged()), [repr(error) for error in writers.errors()]
-    outcome = Outcome(written, gaps(writers.accounts), errors, writers.lost())
+    still = max((after - before for before, after in pairwise(printed)), default=0.0) - _EVERY_SECONDS
+    outcome = Outcome(written, gaps(writers.accounts), errors, writers.lost(), max(0.0, still))
     print(json.dumps(asdict(outcome)), flush=True)
     return 1 if outcome.errors or outcome.lost else 0
 

@@ -29,5 +29,5 @@ def test_a_gap_counts_from_the_fault_on() -> None:
 
 
 def test_an_outcome_is_read_as_it_was_printed() -> None:
-    outcome = Outcome(2, [Gap("steady", 1.0, 0.5)], ["NotReachable()"], ["added-1 is not what was acknowledged"])
+    outcome = Outcome(2, [Gap("steady", 1.0, 0.5)], ["NotReachable()"], ["added-1 is not what was acknowledged"], 1.5)
     assert Outcome.parse(json.dumps(asdict(outcome))) == outcome
