@@ -20,6 +20,7 @@ BODY = b"x" * 300
 _TTL_SECONDS = 3600
 _PARTITIONS = 4
 _VERSIONS = 100
+_KEPT = _PARTITIONS * _VERSIONS
 
 Client = Generator[bytes, Answer, None]
 """A client that yields its requests, and is sent the answer to each."""
@@ -182,12 +183,21 @@ def files(tree: Tree, done: list[str]) -> Client:
         done.append(final)
 
 
-def whole_files(tree: Tree, done: list[str]) -> Client:
-    """Write the files that `files` writes, each in one request. ``done`` gets the path of each file."""
+def whole_files(tree: Tree, done: list[str], gone: set[str] | None = None) -> Client:
+    """Write the files that `files` writes, each in one request. ``done`` gets the path of each file. With ``gone``,
+    each file but the `_KEPT` last ones is deleted, as Spark deletes old versions, and ``gone`` gets its path first.
+    """
+    kept = deque[str]()
     for directory, version in _places(tree):
         final = f"{directory}/{version}.delta"
         _expect((yield tree.put_whole(final, f"file-{next(tree.numbers)}")), 201)
         done.append(final)
+        kept.append(final)
+        if len(kept) > _KEPT:
+            oldest = kept.popleft()
+            if gone is not None:
+                gone.add(oldest)
+                _expect((yield tree.ask("DELETE", oldest, "DELETE&recursive=true")), 200)
 
 
 WRITERS: dict[str, Callable[[Tree, list[str]], Client]] = {"by Hadoop's client": files, "in one request": whole_files}

@@ -1,7 +1,8 @@
 """How overload looks: a leader at the end of its core for minutes, with sessions that must not expire.
 
-More jobs than it can serve write files as fast as they are answered, while other clients keep sessions alive. In the
-end every file that was acknowledged must be listed, and a sample must have its bytes.
+More jobs than it can serve write files and delete old ones as fast as they are answered, while other clients keep
+sessions alive. In the end every file that was acknowledged and not deleted must be listed, and a sample must have its
+bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 import httpx
 import uvloop
 
-from benchmarks.capacity.files import BODY, Tree, files, sending
+from benchmarks.capacity.files import BODY, Tree, sending, whole_files
 from benchmarks.load import run
 from benchmarks.rest import processor_seconds
 from testbed.server import ServerProcess
@@ -51,16 +52,16 @@ class Overload:
 
 def tried(server: ServerProcess, jobs: int, seconds: float) -> Overload:
     """Let ``jobs`` clients write files for ``seconds``, and return what became of sessions and files."""
-    found, done = Overload(), list[str]()
+    found, done, gone = Overload(), list[str](), set[str]()
     trees = [Tree.led(server.url, f"busy-{number}") for number in range(jobs)]
     with _kept_alive(server.url, found):
         before, began = processor_seconds(server.pid), time.monotonic()
-        clients = [sending(files(tree, done)) for tree in trees]
+        clients = [sending(whole_files(tree, done, gone)) for tree in trees]
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run(server.url, clients, seconds=seconds, requests=10**9))
         found.share = (processor_seconds(server.pid) - before) / (time.monotonic() - began)
     found.files = len(done)
-    found.missing = _missing(server.url, done)
+    found.missing = _missing(server.url, [path for path in done if path not in gone])
     return found
 
 
