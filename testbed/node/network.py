@@ -16,6 +16,7 @@ API = "10.96.0.1"
 """The address of the Service ``kubernetes``."""
 
 BRIDGE = "cni0"
+_BRIDGE_ADDRESS = "02:00:0a:f4:00:01"
 
 
 class Network:
@@ -35,7 +36,8 @@ class Network:
         run(["ip", "netns", "add", self.name])
         for command in (
             "link set lo up",
-            f"link add {BRIDGE} type bridge",
+            # without an address of its own, it changes to another one as Pods come and go, which Pods may miss
+            f"link add {BRIDGE} address {_BRIDGE_ADDRESS} type bridge",
             f"addr add {NODE}/24 dev {BRIDGE}",
             f"link set {BRIDGE} up",
             f"route add default dev {BRIDGE}",  # an address of a Service is rewritten only on its way to somewhere

@@ -7,7 +7,6 @@ clock.
 
 from __future__ import annotations
 
-import socket
 import ssl
 import threading
 from collections.abc import Iterable, Iterator
@@ -18,6 +17,7 @@ import httpcore
 import httpx
 
 from milepost.core.clock import monotonic
+from milepost.drivers.names import Names
 from milepost.drivers.network import Connected, wrap_backend
 
 _SLICE = 16 * 1024
@@ -70,6 +70,7 @@ class _Backend(httpcore.NetworkBackend):
         self._backend = backend
         self._deadline = deadline
         self._connected = connected
+        self._names = Names()
 
     def connect_tcp(
         self,
@@ -86,7 +87,7 @@ class _Backend(httpcore.NetworkBackend):
         """
         seconds = self._deadline.left(timeout, httpcore.ConnectTimeout)
         until = None if seconds is None else monotonic() + seconds
-        addresses = _addresses(host, port)
+        addresses = self._names.addresses(host, port, seconds)
         for number, address in enumerate(addresses, 1):
             share = None if until is None else (until - monotonic()) / (len(addresses) - number + 1)
             if share is not None and share <= 0:
@@ -148,15 +149,3 @@ class _Stream(httpcore.NetworkStream):
         except BaseException:
             self.close()
             raise
-
-
-def _addresses(host: str, port: int) -> list[str]:
-    """Return the addresses of ``host`` in the order in which to try them. Raises `httpcore.ConnectError` if the name
-    cannot be resolved.
-    """
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise httpcore.ConnectError(str(error)) from error
-    addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
-    return addresses if len(addresses) > 1 else [host]

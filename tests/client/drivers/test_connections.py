@@ -123,6 +123,25 @@ def test_of_the_addresses_of_a_name_one_that_is_silent_leaves_time_for_the_other
             assert client.store("s").get("h").name == "h"
 
 
+def test_a_name_that_is_not_looked_up_takes_no_longer_than_the_call_may(
+    flavour: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over, resolve = threading.Event(), socket.getaddrinfo
+
+    def never(host: Any, *arguments: Any, **named: Any) -> list[Any]:
+        if host in ("silent.test", b"silent.test"):
+            assert over.wait(60.0)
+            host = "127.0.0.1"
+        return resolve(host, *arguments, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", never)
+    with connected(flavour, "http://silent.test:1", timeout=1.0) as client:
+        with pytest.raises((milepost.ConnectionFailed, milepost.DeadlineExceeded)):
+            client.store("s").get("h")
+        assert not over.is_set()
+        over.set()
+
+
 def test_an_address_that_is_no_name_is_one_that_nobody_answers_at(flavour: str) -> None:
     with connected(flavour, NO_ENCODING, timeout=0.5) as client, pytest.raises(milepost.ConnectionFailed):
         client.store("s").get("h")

@@ -18,8 +18,10 @@ from testbed.cluster.cluster import KubernetesCluster
 from testbed.cluster.given import KUBECONFIG
 from testbed.cluster.release import Release
 from testbed.kubernetes.programs import ProgramAbsent, find_program
+from testbed.node.network import Network
 from testbed.node.node import PROGRAMS
 from testbed.node.preload import furnish
+from testbed.node.processes import kill_all
 from tests.contracts.places import Services
 
 TAGS = ("1", "2")
@@ -82,3 +84,15 @@ def namespace(node: KubernetesCluster) -> Iterator[str]:
 def release(node: KubernetesCluster, namespace: str) -> Release:
     """A release that is not installed yet."""
     return Release(node, namespace)
+
+
+@pytest.fixture
+def network() -> Iterator[Network]:
+    """The network of a node, without a node."""
+    if os.geteuid() != 0:
+        pytest.skip("to make a network takes root")
+    made = Network(f"milepost-test-{secrets.token_hex(4)}")
+    made.make()
+    yield made
+    kill_all(lambda: [made.path])
+    made.remove()

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -45,17 +44,6 @@ Network(registry.register(directory).name).make()
 print(flush=True)
 time.sleep(600)
 """
-
-
-@pytest.fixture
-def network() -> Iterator[Network]:
-    if os.geteuid() != 0:
-        pytest.skip("to make a network takes root")
-    made = Network(f"milepost-test-{secrets.token_hex(4)}")
-    made.make()
-    yield made
-    kill_all(lambda: [made.path])
-    made.remove()
 
 
 def test_a_pod_that_is_made_meanwhile_is_removed_as_well(network: Network, tmp_path: Path) -> None:
