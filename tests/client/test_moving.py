@@ -189,7 +189,7 @@ class Mover:
     def __init__(self, client: milepost.Client, job: str, to: str) -> None:
         cells = client.by_cell()
         self.here = client.of_job(job)
-        self.leaving, self.arriving = self.here.session(holder="mover"), cells[to].session(holder="mover")
+        self.leaving, self.arriving = (each.session(holder="mover", ttl=60.0) for each in (self.here, cells[to]))
         self.store = self.leaving.store(job)
         self.epoch = self.store.campaign().epoch
         self.id, self.to, self.run = uuid.uuid4().hex, to, self.store._driver.run

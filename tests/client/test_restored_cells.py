@@ -54,6 +54,16 @@ def test_a_copy_in_a_cell_that_grants_only_high_epochs_is_dropped_as_the_older_o
                 assert client.of_job(name).cell == "b"
 
 
+def not_begun(client: milepost.Client, name: str, why: str) -> None:
+    """Try to begin a job, which must fail for a reason that the cells give; on a busy machine it takes them longer."""
+    for seconds in (5.0, 20.0, 60.0):
+        with pytest.raises(DeadlineExceeded) as raised:
+            client.of_job(name, begin=True, timeout=seconds)
+        if why in str(raised.value):
+            return
+    raise AssertionError(str(raised.value))
+
+
 def test_a_job_whose_new_cell_has_lost_it_is_named_and_can_be_begun_there(tmp_path: Path) -> None:
     """The records of the new cell were put back from before the move: here it had none."""
     with ExitStack() as stack:
@@ -66,10 +76,7 @@ def test_a_job_whose_new_cell_has_lost_it_is_named_and_can_be_begun_there(tmp_pa
             led(client, name)
             assert move(client, name, "b") is not None
         with cell(tmp_path / "anew", "b", "a,b", port) as b, milepost.Client(listed(a=a, b=b)) as client:
-            with pytest.raises(
-                DeadlineExceeded, match=f"no cell has the job '{name}': a says moved to b, b says none;"
-            ):
-                client.of_job(name, begin=True, timeout=5.0)
+            not_begun(client, name, f"no cell has the job '{name}': a says moved to b, b says none;")
             body = {"cells": CellList.parse("a=http://x;b=http://x").digest}
             assert httpx.put(f"{b.url}/v1/jobs/{name}/placement", json=body, timeout=60.0).status_code == 200
             assert led(client, name) == 1
@@ -94,6 +101,5 @@ def test_a_copy_from_the_midst_of_a_move_is_not_taken_for_the_job(tmp_path: Path
         shutil.rmtree(pointers)
         shutil.copytree(kept, pointers)
         with cell(tmp_path / "b", "b", "a,b", port) as b:
-            with pytest.raises(DeadlineExceeded, match="is not complete: it is older than the tombstone in 'a'"):
-                client.of_job(name, begin=True, timeout=5.0)
+            not_begun(client, name, "is not complete: it is older than the tombstone in 'a'")
             assert httpx.get(f"{b.url}/v1/jobs/{name}/placement", timeout=60.0).json()["placement"] == "arriving"
