@@ -41,15 +41,13 @@ class Outcome:
     """What became of all writes.
 
     ``written`` were acknowledged; ``gaps`` has the longest waits of a writer between two of its own. ``errors`` are
-    those that the SDK raised. ``lost`` says what was acknowledged and is not there. ``stood_still`` is the longest
-    delay, in seconds, of a line that the program prints each half second: for so long the machine itself stood still.
+    those that the SDK raised. ``lost`` says what was acknowledged and is not there.
     """
 
     written: int
     gaps: Sequence[Gap]
     errors: Sequence[str]
     lost: Sequence[str]
-    stood_still: float = 0.0
 
     @classmethod
     def parse(cls, line: str) -> Outcome:
@@ -63,12 +61,14 @@ class Outcome:
         return max((end - begin for begin, end in ends if end > begin), default=0.0)
 
 
-def gaps(accounts: Sequence[Account]) -> list[Gap]:
-    """Return the longest times between two acknowledgements of the same writer, the longest first."""
+def gaps(accounts: Sequence[Account], begun: float, told: float) -> list[Gap]:
+    """Return the longest times between two acknowledgements of the same writer, the longest first; also those from when
+    the writers have ``begun``, and until they were ``told`` to end.
+    """
     found = (
         Gap(account.replaced, before, after - before)
         for account in accounts
-        for before, after in pairwise(account.acknowledged)
+        for before, after in pairwise([begun, *account.acknowledged, max(told, *account.acknowledged[-1:], begun)])
     )
     return sorted(found, key=lambda gap: -gap.seconds)[:_LONGEST]
 
@@ -83,16 +83,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = flags.parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(threadName)s %(name)s %(message)s", level=logging.WARNING)
     over = threading.Event()
-    printed = [time.monotonic()]
+    begun = told = time.monotonic()
     signal.signal(signal.SIGTERM, lambda _number, _frame: over.set())
     with Writers([given.url], given.store, given.writers, given.ttl, os.environ.get("MILEPOST_TOKEN")) as writers:
         while not over.wait(_EVERY_SECONDS):
             written = sum(len(account.acknowledged) for account in writers.accounts)
-            printed.append(time.monotonic())
-            print(json.dumps({"at": printed[-1], "written": written}), flush=True)
+            print(json.dumps({"at": time.monotonic(), "written": written}), flush=True)
+        told = time.monotonic()
     written, errors = len(writers.acknowledged()), [repr(error) for error in writers.errors()]
-    still = max((after - before for before, after in pairwise(printed)), default=0.0) - _EVERY_SECONDS
-    outcome = Outcome(written, gaps(writers.accounts), errors, writers.lost(), max(0.0, still))
+    outcome = Outcome(written, gaps(writers.accounts, begun, told), errors, writers.lost())
     print(json.dumps(asdict(outcome)), flush=True)
     return 1 if outcome.errors or outcome.lost else 0
 

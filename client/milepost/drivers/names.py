@@ -8,21 +8,31 @@ for.
 from __future__ import annotations
 
 import ipaddress
-import os
 import socket
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import httpcore
 
+from milepost.core.clock import Clock, monotonic
+
+PATIENCE_SECONDS: Final = 1.0
+"""Whoever asks for a name whose look-up has taken longer begins another one: a packet of that one may be lost."""
+
+MOST_LOOK_UPS: Final = 3
+"""The most look-ups of one name at a time, each of which has a thread."""
+
 
 class Names:
-    """Looks up names, each in one thread at a time: whoever asks for a name meanwhile waits for the same answer."""
+    """Looks up names. Whoever asks for a name while it is looked up waits for the same answer."""
 
-    def __init__(self) -> None:
-        # A process that was forked meanwhile has no such thread, so it must not wait for one.
-        self._running: dict[tuple[int, str, int], Future[Sequence[str]]] = {}
+    def __init__(self, clock: Clock = monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._running: dict[tuple[str, int], list[_LookUp]] = {}
 
     def addresses(self, host: str, port: int, seconds: float | None) -> Sequence[str]:
         """Return the addresses of ``host`` in the order in which to try them, within ``seconds`` (None: no limit).
@@ -32,27 +42,57 @@ class Names:
         """
         if _is_address(host):
             return [host]
-        key, mine = (os.getpid(), host, port), Future[Sequence[str]]()
-        running = self._running.setdefault(key, mine)
-        if running is mine:
-            threading.Thread(target=self._look_up, args=(key, mine), name="milepost-names", daemon=True).start()
-        if not wait([running], seconds).done:
+        with self._lock:
+            running, now = self._running.setdefault((host, port), []), self._clock()
+            is_late = bool(running) and now - running[-1].began > PATIENCE_SECONDS
+            if begins := not running or (is_late and len(running) < MOST_LOOK_UPS):
+                running.append(_LookUp(host, port, now))
+            waited = running[-1]
+        if begins:
+            try:
+                threading.Thread(target=self._finish, args=(waited,), name="milepost-names", daemon=True).start()
+            except RuntimeError:  # no thread can be started: a look-up without a deadline is better than none
+                self._finish(waited)
+        if not wait([waited.answer], seconds).done:
             raise httpcore.ConnectTimeout(f"the name {host} was not looked up in time")
-        try:
-            return running.result()
-        except OSError as error:
+        error = waited.answer.exception()
+        if isinstance(error, (OSError, UnicodeError)):
             raise httpcore.ConnectError(str(error)) from error
+        return waited.answer.result()
 
-    def _look_up(self, key: tuple[int, str, int], answer: Future[Sequence[str]]) -> None:
-        _, host, port = key
+    def _finish(self, looked_up: _LookUp) -> None:
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found = socket.getaddrinfo(looked_up.host, looked_up.port, type=socket.SOCK_STREAM)
+            addresses = list(dict.fromkeys(_text(address) for *_, address in found))
         except BaseException as error:  # noqa: BLE001 - raised in the threads that wait
-            del self._running[key]
-            answer.set_exception(error)
+            self._forget(looked_up)
+            looked_up.answer.set_exception(error)
         else:
-            del self._running[key]
-            answer.set_result(list(dict.fromkeys(str(address[0]) for *_, address in found)))
+            self._forget(looked_up)
+            looked_up.answer.set_result(addresses)
+
+    def _forget(self, looked_up: _LookUp) -> None:
+        with self._lock:
+            running = self._running[looked_up.host, looked_up.port]
+            running.remove(looked_up)
+            if not running:
+                del self._running[looked_up.host, looked_up.port]
+
+
+@dataclass(frozen=True, eq=False)
+class _LookUp:
+    """One look-up of a name, which ``began`` at a monotonic time."""
+
+    host: str
+    port: int
+    began: float
+    answer: Future[Sequence[str]] = field(default_factory=Future)
+
+
+def _text(address: Any) -> str:
+    """Return the address of a socket as a host that needs no look-up; one of IPv6 may have a zone."""
+    host, zone = str(address[0]), address[3] if len(address) == 4 else 0
+    return f"{host}%{zone}" if zone and "%" not in host else host
 
 
 def _is_address(host: str) -> bool:
