@@ -29,7 +29,9 @@ _LONGEST = 20
 
 @dataclass(frozen=True)
 class Gap:
-    """A time in which no write of one writer was acknowledged: so many ``seconds``, ``since`` a monotonic time."""
+    """A wait of a ``writer``: the service acknowledged none of its writes for ``seconds``, from the monotonic time
+    ``since`` on.
+    """
 
     writer: str
     since: float
@@ -51,7 +53,7 @@ class Outcome:
 
     @classmethod
     def parse(cls, line: str) -> Outcome:
-        """Read the outcome from the last line that the program prints."""
+        """Read the outcome from the line that the program prints."""
         raw = json.loads(line)
         return cls(**{**raw, "gaps": [Gap(**gap) for gap in raw["gaps"]]})
 
@@ -68,7 +70,7 @@ def gaps(accounts: Sequence[Account], begun: float, told: float) -> list[Gap]:
     found = (
         Gap(account.replaced, before, after - before)
         for account in accounts
-        for before, after in pairwise([begun, *account.acknowledged, max(told, *account.acknowledged[-1:], begun)])
+        for before, after in pairwise([begun, *account.acknowledged, max([told, *account.acknowledged[-1:]])])
     )
     return sorted(found, key=lambda gap: -gap.seconds)[:_LONGEST]
 
@@ -83,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = flags.parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(threadName)s %(name)s %(message)s", level=logging.WARNING)
     over = threading.Event()
-    begun = told = time.monotonic()
+    begun = time.monotonic()
     signal.signal(signal.SIGTERM, lambda _number, _frame: over.set())
     with Writers([given.url], given.store, given.writers, given.ttl, os.environ.get("MILEPOST_TOKEN")) as writers:
         while not over.wait(_EVERY_SECONDS):

@@ -76,6 +76,10 @@ class Tree:
         """Return the bytes of the request that writes a file at a path, under an idempotency key."""
         return self.put_body(f"{path}?op=CREATE&data=true&overwrite=true&key={key}&attempt=1")
 
+    def delete(self, path: str) -> bytes:
+        """Return the bytes of the request that deletes a file."""
+        return self.ask("DELETE", path, "DELETE&recursive=true")
+
     def target(self, temporary: str) -> str:
         """Return the query of the RENAME that gives a file its final name."""
         final = temporary.removeprefix("/webhdfs/v1").replace("/.", "/").removesuffix(".tmp")
@@ -134,7 +138,7 @@ def put_whole(tree: Tree) -> Client:
 def delete(tree: Tree) -> Client:
     """Delete a file."""
     while True:
-        _expect((yield tree.ask("DELETE", tree.whole.popleft(), "DELETE&recursive=true")), 200)
+        _expect((yield tree.delete(tree.whole.popleft())), 200)
 
 
 STEPS: dict[str, Callable[[Tree], Client]] = {
@@ -192,12 +196,12 @@ def whole_files(tree: Tree, done: list[str], gone: set[str] | None = None) -> Cl
         final = f"{directory}/{version}.delta"
         _expect((yield tree.put_whole(final, f"file-{next(tree.numbers)}")), 201)
         done.append(final)
+        if gone is None:
+            continue
         kept.append(final)
         if len(kept) > _KEPT:
-            oldest = kept.popleft()
-            if gone is not None:
-                gone.add(oldest)
-                _expect((yield tree.ask("DELETE", oldest, "DELETE&recursive=true")), 200)
+            gone.add(oldest := kept.popleft())
+            _expect((yield tree.delete(oldest)), 200)
 
 
 WRITERS: dict[str, Callable[[Tree, list[str]], Client]] = {"by Hadoop's client": files, "in one request": whole_files}

@@ -20,14 +20,16 @@ import httpcore
 from milepost.core.clock import Clock, monotonic
 
 PATIENCE_SECONDS: Final = 1.0
-"""Whoever asks for a name whose look-up has taken longer begins another one: a packet of that one may be lost."""
+"""The seconds after which a look-up is late. Its packet may be lost, so the next caller begins another look-up."""
 
 MOST_LOOK_UPS: Final = 3
 """The most look-ups of one name at a time, each of which has a thread."""
 
 
 class Names:
-    """Looks up names. Whoever asks for a name while it is looked up waits for the same answer."""
+    """Looks up names in threads. Callers that ask for the same name at the same time share one look-up, unless it is
+    late (`PATIENCE_SECONDS`).
+    """
 
     def __init__(self, clock: Clock = monotonic) -> None:
         self._clock = clock

@@ -90,11 +90,10 @@ class ShortWay:
         return None if end < len(_END) else way(data, end, common, began)
 
     def _look(self, data: bytes, end: int, common: Common, began: float) -> Answered:
-        line, _, fields = data.partition(b"\r\n")
-        target = _GET.fullmatch(line) if end == len(data) else None
-        head = self._gets.get(fields) if target is not None else None
-        if target is None or head is None or head.length != 0:
+        request = _without_body(data, end, _GET, self._gets)
+        if request is None:
             return None
+        target, head = request
         look, state = look_of(target[2]), self._journal.state_if_leading()
         if look is None or state is None or (who := self._who(head)) is None:
             return None
@@ -123,7 +122,9 @@ class ShortWay:
         before, found, last = query.rpartition(b"&token=")
         if found and _TOKEN.fullmatch(last) is not None:
             query, token = before, last
-        write = self._permitted("PUT", head, target[1], common, began) if len(query) <= _MOST_QUERY_BYTES else None
+        if len(query) > _MOST_QUERY_BYTES:
+            return None
+        write = self._permitted("PUT", head, target[1], common, began)
         if write is None:
             return None
         asked, at, epoch = write
@@ -153,11 +154,10 @@ class ShortWay:
         return None if location is None else self._answers.made(asked, 307, b"", location)
 
     def _delete(self, data: bytes, end: int, common: Common, began: float) -> Answered:
-        line, _, fields = data.partition(b"\r\n")
-        target = _DELETE.fullmatch(line) if end == len(data) else None
-        head = self._deletes.get(fields) if target is not None else None
-        if target is None or head is None or head.length != 0 or not head.is_usual:
+        request = _without_body(data, end, _DELETE, self._deletes)
+        if request is None or not request[1].is_usual:
             return None
+        target, head = request
         write = self._permitted("DELETE", head, target[1], common, began)
         if write is None:
             return None
@@ -216,6 +216,18 @@ class ShortWay:
             return _ANYBODY if head.host_is_known else None
         owner = None if head.digest is None else authentication.remembered(head.digest)
         return None if owner is None else (owner, owner.name)
+
+
+def _without_body(
+    data: bytes, end: int, line: re.Pattern[bytes], heads: KnownHeads
+) -> tuple[re.Match[bytes], KnownHead] | None:
+    """Return what ``line`` finds in the first line of a request that has no body, and the request's fields; None if it
+    must be read as every other request is.
+    """
+    first, _, fields = data.partition(b"\r\n")
+    target = line.fullmatch(first) if end == len(data) else None
+    head = heads.get(fields) if target is not None else None
+    return None if target is None or head is None or head.length != 0 else (target, head)
 
 
 def _content(data: bytes, at: int, length: int | None) -> bytes | Missing | None:
