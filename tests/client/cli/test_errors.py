@@ -13,7 +13,7 @@ from milepost.cli.errors import ExitCode, exit_code
 from milepost.core.calls.answers import handle
 from milepost.errors import ERROR_OF, MilepostError, Problem
 from milepost.wire import Code, Outcome
-from tests.client.cli.conftest import STATE, ended, started
+from tests.client.cli.conftest import MAIN, STATE, ended, started
 from tests.client.conftest import Service, eventually
 from tests.client.core.world import RECORD
 from tests.client.test_strangers import writes
@@ -83,6 +83,35 @@ def test_interrupted_is_130(proxy: Gateway, name: str, blocking: milepost.Client
     try:
         eventually(lambda: any(request.method == "HEAD" for request in proxy.requests))
         process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    finally:
+        end = ended(process)
+    assert b"Traceback" not in end.stderr
+    assert blocking.store(name).exists("latest") is None
+
+
+def test_interrupted_while_a_finalizer_runs_is_130(proxy: Gateway, name: str, blocking: milepost.Client) -> None:
+    """Python drops what is raised in a finalizer; the collector may run one at any time."""
+    program = f"""
+import io, os, signal, sys
+
+class Dying:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+class Input(io.RawIOBase):
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        Dying()
+        return os.readv(0, [buffer])  # does not end
+
+sys.stdin = io.TextIOWrapper(io.BufferedReader(Input()))
+{MAIN}
+"""
+    process = started(proxy.url, "put", name, "latest", main=program)
+    try:
         assert process.wait(60) == 130
     finally:
         end = ended(process)
