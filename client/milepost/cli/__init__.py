@@ -45,8 +45,7 @@ def _interrupts_not_lost() -> Iterator[None]:
 
     def notice(lost: UnraisableHookArgs) -> None:
         if issubclass(lost.exc_type, KeyboardInterrupt):
-            # Not threading.Thread: the collector may run while this thread holds a lock that the start of one takes.
-            _thread.start_new_thread(send_again, ())
+            threading.Thread(target=send_again, name="milepost-interrupt", daemon=True).start()
         else:
             before(lost)
 
