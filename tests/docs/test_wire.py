@@ -9,7 +9,8 @@ from milepost import wire
 from milepost.operations import OPERATIONS
 from milepost.wire import PROBLEMS, Code, Header
 from milepost_server.http.webhdfs.errors import EXCEPTIONS
-from milepost_server.http.webhdfs.routes import READS, WRITES
+from milepost_server.http.webhdfs.reads import READS
+from milepost_server.http.webhdfs.writes import DELETES, WRITES
 from milepost_server.model.paths import MOST_BYTES, MOST_PARTS
 from milepost_server.rules.trees.handlers import MOST_RENAMED
 
@@ -95,7 +96,7 @@ def test_the_exceptions_of_java_are_these() -> None:
 def test_the_operations_on_files_are_these() -> None:
     listed, _ = tables(FILES)
     told = {(method, op) for ops, method, *_ in listed for op in re.findall(r"`([A-Z_]+)`", ops)}
-    known = {"GET": READS, "PUT": WRITES, "DELETE": ["DELETE"]}
+    known = {"GET": READS, "PUT": WRITES, "DELETE": DELETES}
     assert told == {(method, op) for method, ops in known.items() for op in ops}
 
 

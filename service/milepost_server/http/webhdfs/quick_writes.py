@@ -19,7 +19,7 @@ from milepost_server.http.webhdfs.datanode.peer import Publish
 from milepost_server.http.webhdfs.datanode.routes import published_as_asked
 from milepost_server.http.webhdfs.datanode.transfer_tokens import PARAMETER, UploadToken
 from milepost_server.http.webhdfs.parameters import flag, onto_existing, place_of, replaces, text
-from milepost_server.http.webhdfs.routes import PLAIN_QUERY, PREFIX, put_at
+from milepost_server.http.webhdfs.responses import PLAIN_QUERY, PREFIX, put_at
 from milepost_server.http.webhdfs.whole_files import DATA
 from milepost_server.model.requests.trees import NOW, Begun, OntoExisting
 from milepost_server.operations.trees import At

@@ -23,7 +23,7 @@ from milepost_server.http.replies import (
 from milepost_server.http.webhdfs.errors import remote_exception
 from milepost_server.http.webhdfs.parameters import of_lost_header
 from milepost_server.http.webhdfs.quick_writes import Written
-from milepost_server.http.webhdfs.routes import CLOSING, KEPT
+from milepost_server.http.webhdfs.responses import CLOSING, KEPT
 from milepost_server.operations.trees import At
 
 log = logging.getLogger("milepost.http")

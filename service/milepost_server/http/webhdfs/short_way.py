@@ -26,7 +26,7 @@ from milepost_server.http.webhdfs.datanode.peer import PROOF, Publish, checked
 from milepost_server.http.webhdfs.looks import look_of
 from milepost_server.http.webhdfs.parameters import epoch_in, in_tree, place_of
 from milepost_server.http.webhdfs.quick_writes import QuickWrites, Upload
-from milepost_server.http.webhdfs.routes import PREFIX
+from milepost_server.http.webhdfs.responses import PREFIX
 from milepost_server.http.webhdfs.short_answers import Asked, ShortAnswers
 from milepost_server.operations.trees import At
 
