@@ -343,6 +343,7 @@ def test_a_watch_ends_at_the_old_cell_and_goes_on_at_the_new_one(
         assert first[-1].epoch == 3
 
 
+@pytest.mark.later
 def test_blobs_that_an_earlier_leader_has_put_are_put_again(tmp_path: Path) -> None:
     """No record names them yet, so the next leader may have collected them."""
     with ExitStack() as stack:

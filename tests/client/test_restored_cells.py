@@ -20,6 +20,8 @@ from tests.client.conftest import cell, serving
 from tests.client.test_cells import epoch_of, job_of, led, listed
 from tests.client.test_moving import Mover
 
+pytestmark = pytest.mark.later
+
 
 def test_a_copy_in_a_cell_that_grants_only_high_epochs_is_dropped_as_the_older_one(tmp_path: Path) -> None:
     """The cell was restored from before the move, with ``--epochs-above``: its first grant there would make the copy

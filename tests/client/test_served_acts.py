@@ -227,6 +227,7 @@ def test_a_dropped_job_is_gone_and_a_late_act_on_it_is_refused(ask: Asking, bloc
     problem(ask("restore", batch=WANTED, epoch=plan["epoch"]), "not-exist")
 
 
+@pytest.mark.later
 def test_acts_are_done_where_only_high_epochs_are_granted(tmp_path: Path) -> None:
     with serving(tmp_path) as service, milepost.Client(service.url, timeout=PATIENT) as client:
         begin(client, "flights")
