@@ -30,10 +30,10 @@ _TRANSPORTS: Mapping[type, Any] = {httpx.Client: httpx.HTTPTransport, httpx.Asyn
 
 _LOCATION = re.compile(r"(\(b'location', b'[^'?]*)\?[^']*", re.IGNORECASE)
 
-_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=30.0)
+_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)
 """The number of connections has no limit: with one, a session's renewal could wait until a long poll ends, and the
-session would be lost. An idle connection is kept until the next renewal, which then needs neither a look-up of the name
-nor a TLS handshake, unless the TTL is above 90 seconds. The service keeps it for longer.
+session would be lost. httpx closes those that are idle for five seconds. So a client soon leaves a machine that has
+gone, and a replica that no longer leads, where an address leads to one leader after the other.
 """
 
 _NOT_SENT = (

@@ -77,21 +77,6 @@ def test_a_kept_connection_that_was_closed_meanwhile_does_no_harm(flavour: str) 
     assert server.seen[-2].body == b"hello"
 
 
-def test_an_idle_connection_is_kept_until_the_next_renewal(flavour: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, passed = time.monotonic, 0.0
-    monkeypatch.setattr(time, "monotonic", lambda: clock() + passed)
-    with (
-        ScriptedServer([reply(200, {**RECORD, "name": "h"})] * 3) as server,
-        connected(flavour, server.url, timeout=20.0) as client,
-    ):
-        accepted = []
-        for seconds in (0.0, 20.0, 40.0):
-            passed += seconds
-            client.store("s").get("h")
-            accepted.append(server.accepted)
-    assert accepted == [1, 1, 2]
-
-
 def test_a_write_that_is_never_answered_is_of_unknown_outcome_within_its_deadline(flavour: str) -> None:
     with ScriptedServer([SESSION, stall(), stall(), stall(), stall(), ENDED]) as server:
         begun = time.monotonic()

@@ -42,13 +42,12 @@ Behaviour = Callable[["ScriptedServer", socket.socket, Seen, Callable[[], None]]
 class ScriptedServer:
     """The server, as a context manager; it ends TLS if it is told how.
 
-    ``seen`` is every request in the order of arrival, and ``accepted`` counts the connections. ``gone`` is set once a
-    connection has ended. A request for which the script has no behaviour left fails the test.
+    ``seen`` is every request in the order of arrival. ``gone`` is set once a connection has ended. A request for which
+    the script has no behaviour left fails the test.
     """
 
     def __init__(self, script: Iterable[Behaviour], tls: ssl.SSLContext | None = None) -> None:
         self.seen: list[Seen] = []
-        self.accepted = 0
         self.gone = threading.Event()
         self.release = threading.Event()
         self._script = iter(script)
@@ -95,7 +94,6 @@ class ScriptedServer:
                 connection, _ = self._socket.accept()
             except OSError:  # closed at the end of the test
                 return
-            self.accepted += 1
             self._connections.append(connection)
             thread = threading.Thread(target=self._serve, args=(connection,))
             self._threads.append(thread)
