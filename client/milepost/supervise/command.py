@@ -19,6 +19,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from milepost.signals import Ended, sent_again_if_dropped
+
 _log = logging.getLogger(__name__)
 _POLL = 0.05
 _AFTER_KILL = 5.0
@@ -191,7 +193,8 @@ class Signals:
         try:
             if self.asked is not None:
                 raise SystemExit(128 + self.asked)
-            yield
+            with sent_again_if_dropped():
+                yield
         finally:
             self._waiting = False
 
@@ -200,4 +203,4 @@ class Signals:
         if self._command is not None:
             self._command.signal(number)
         elif self._waiting:
-            raise SystemExit(128 + number)
+            raise Ended(number)

@@ -63,6 +63,20 @@ def test_without_a_query_the_program_ends() -> None:
     assert ended.value.code == 128 + signal.SIGTERM
 
 
+def test_the_program_ends_also_if_the_signal_comes_while_a_finalizer_runs() -> None:
+    """Python drops what is raised in a finalizer; the collector may run one at any time."""
+
+    class Dying:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            threading.Event().wait(_DEADLINE_SECONDS)
+
+    with ending(), on_sigterm(lambda: None, lambda: False):
+        Dying()
+        threading.Event().wait(_DEADLINE_SECONDS)
+        raise AssertionError("the signal is lost")
+
+
 def test_all_that_are_nested_are_stopped() -> None:
     outer, inner = threading.Event(), threading.Event()
     with ending(), on_sigterm(outer.set, lambda: True), ending(), on_sigterm(inner.set, lambda: True):

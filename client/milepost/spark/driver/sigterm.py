@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 from milepost.errors import JvmLost
+from milepost.signals import Ended, sent_again_if_dropped
 
 _log = logging.getLogger(__name__)
 
@@ -76,7 +77,8 @@ def on_sigterm(
     led.before = signal.signal(signal.SIGTERM, _handle)
     _led.append(led)
     try:
-        yield led
+        with sent_again_if_dropped():
+            yield led
     except JvmLost as error:
         if not led.received:
             raise
@@ -127,7 +129,7 @@ def _handle(_number: int, _frame: FrameType | None) -> None:
         for led in _led:
             led.idle = False
             led.ending()
-        raise SystemExit(_STATUS)
+        raise Ended(signal.SIGTERM)
     for led in _led:
         led.received = True
         if led.thread is None or not led.thread.is_alive():
