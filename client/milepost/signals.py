@@ -57,8 +57,11 @@ def sent_again_if_dropped() -> Iterator[None]:
             if running:
                 _send(number)
 
+    try:
+        threading.Thread(target=send_again, name="milepost-signals", daemon=True).start()
+    except RuntimeError:  # no thread can be started: what Python drops stays dropped
+        running = False
     sys.unraisablehook = notice
-    threading.Thread(target=send_again, name="milepost-signals", daemon=True).start()
     try:
         yield
     finally:

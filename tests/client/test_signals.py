@@ -106,3 +106,16 @@ def test_every_other_exception_is_shown_and_the_hook_is_taken_back(shown: list[A
     assert sys.unraisablehook is before
     noticed(SimpleNamespace(exc_type=KeyboardInterrupt, exc_value=None))
     assert shown == [ValueError, KeyboardInterrupt], "the block has ended"
+
+
+def test_a_block_runs_also_where_no_thread_can_be_started(shown: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As at a limit of processes, which a test cannot set for itself alone."""
+
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with sent_again_if_dropped():
+        notice: Callable[[Any], object] = sys.unraisablehook
+        notice(SimpleNamespace(exc_type=KeyboardInterrupt, exc_value=None))
+    assert shown == [KeyboardInterrupt]
