@@ -1,8 +1,7 @@
-"""Sends a signal again where Python drops the exception that its handler raised."""
+"""What handlers of signals share: the exception that ends the program, and its delivery where Python drops it."""
 
 from __future__ import annotations
 
-import _thread
 import signal
 import sys
 import threading
@@ -19,9 +18,7 @@ _PAUSE_SECONDS = 0.01
 
 
 class Ended(SystemExit):
-    """Ends the program with the status by which shells tell of a signal, 128 and its ``number``. Signal handlers raise
-    it.
-    """
+    """Ends the program with the status by which shells tell of a signal, 128 and its ``number``."""
 
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)
@@ -55,7 +52,7 @@ def sent_again_if_dropped() -> Iterator[None]:
         while number := dropped.get():
             time.sleep(_PAUSE_SECONDS)  # the finalizer has ended by then; if not, the signal is dropped and sent again
             if running:
-                _send(number)
+                send_to_main_thread(number)
 
     try:
         threading.Thread(target=send_again, name="milepost-signals", daemon=True).start()
@@ -78,9 +75,11 @@ def _signal_of(args: UnraisableHookArgs) -> int | None:
     return signal.SIGINT if issubclass(args.exc_type, KeyboardInterrupt) else None
 
 
-def _send(number: int) -> None:
+def send_to_main_thread(number: int) -> None:
+    """Let the main thread handle a signal; any thread may call this. A blocking call there is interrupted, except on Windows.
+    """
     main_thread = threading.main_thread().ident
     if sys.platform == "win32" or main_thread is None:
-        _thread.interrupt_main(signal.Signals(number))
+        signal.raise_signal(number)
     else:
-        signal.pthread_kill(main_thread, number)  # a signal interrupts a blocking call of the main thread
+        signal.pthread_kill(main_thread, number)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import signal
 import sys
 
-from milepost.signals import sent_again_if_dropped
+from milepost.signals import Ended, sent_again_if_dropped
 
 __all__ = ["main"]
 
@@ -20,7 +20,7 @@ def main() -> None:
         with sent_again_if_dropped():
             _run()
     except KeyboardInterrupt:  # before or behind the command itself, which has this status, too
-        sys.exit(128 + signal.SIGINT)
+        raise Ended(signal.SIGINT) from None
 
 
 def _run() -> None:

@@ -192,7 +192,7 @@ class Signals:
         self._waiting = True
         try:
             if self.asked is not None:
-                raise SystemExit(128 + self.asked)
+                raise Ended(self.asked)
             with sent_again_if_dropped():
                 yield
         finally:

@@ -13,6 +13,7 @@ import pytest
 
 from milepost.errors import JvmLost
 from milepost.spark.driver.sigterm import on_sigterm
+from tests.client.test_signals import die
 
 _DEADLINE_SECONDS = 30.0
 STATUS = 128 + signal.SIGTERM
@@ -65,15 +66,8 @@ def test_without_a_query_the_program_ends() -> None:
 
 def test_the_program_ends_also_if_the_signal_comes_while_a_finalizer_runs() -> None:
     """Python drops what is raised in a finalizer; the collector may run one at any time."""
-
-    class Dying:
-        def __del__(self) -> None:
-            os.kill(os.getpid(), signal.SIGTERM)
-            threading.Event().wait(_DEADLINE_SECONDS)
-
     with ending(), on_sigterm(lambda: None, lambda: False):
-        Dying()
-        threading.Event().wait(_DEADLINE_SECONDS)
+        die(signal.SIGTERM)
         raise AssertionError("the signal is lost")
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import logging
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from milepost.errors import JvmLost
-from milepost.signals import Ended, sent_again_if_dropped
+from milepost.signals import Ended, send_to_main_thread, sent_again_if_dropped
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +44,6 @@ class Ending:
             self.thread.start()
 
 
-_STATUS = 128 + signal.SIGTERM
 _led: list[Ending] = []
 """The jobs that the main thread leads, oldest first."""
 _leaving = threading.Lock()
@@ -72,7 +70,7 @@ def on_sigterm(
         _log.info("lead() does not run in the main thread, so SIGTERM does not stop the query in order")
         yield led
         if led.received:
-            raise SystemExit(_STATUS)
+            raise Ended(signal.SIGTERM)
         return
     led.before = signal.signal(signal.SIGTERM, _handle)
     _led.append(led)
@@ -86,7 +84,7 @@ def on_sigterm(
     finally:
         _leave(led)
     if led.received:
-        raise SystemExit(_STATUS)
+        raise Ended(signal.SIGTERM)
 
 
 def _leave(led: Ending) -> None:
@@ -114,13 +112,9 @@ def _stop(led: Ending, cause: str = "SIGTERM") -> None:
     if led not in _led:
         led.stop()  # another thread than the main thread leads: its query ends as soon as it starts
     with _leaving:
-        main = threading.main_thread().ident
-        if led in _led and main is not None:
+        if led in _led:
             led.idle = True
-            if sys.platform == "win32":
-                signal.raise_signal(signal.SIGTERM)
-            else:
-                signal.pthread_kill(main, signal.SIGTERM)  # a signal interrupts a blocking call of the main thread
+            send_to_main_thread(signal.SIGTERM)
 
 
 def _handle(_number: int, _frame: FrameType | None) -> None:
