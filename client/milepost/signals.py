@@ -76,7 +76,9 @@ def _signal_of(args: UnraisableHookArgs) -> int | None:
 
 
 def send_to_main_thread(number: int) -> None:
-    """Let the main thread handle a signal; any thread may call this. A blocking call there is interrupted, except on Windows.
+    """Let the main thread handle a signal. Any thread may call this.
+
+    A blocking call of the main thread is interrupted, except on Windows.
     """
     main_thread = threading.main_thread().ident
     if sys.platform == "win32" or main_thread is None:
