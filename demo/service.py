@@ -43,7 +43,6 @@ class EmbeddedService:
         """End it in order. Raises `DemoFailed` when it ends with an error."""
         self._process.terminate()
         status = self._process.wait(_STOP_SECONDS)
-        self._port.release()
         if status != 0:
             raise self._process.failed(f"ended with {status}")
 

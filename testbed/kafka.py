@@ -81,11 +81,6 @@ class KafkaServer(Process):
         """Return whether it serves clients."""
         return _READY in self.logged() and self.port.answers()
 
-    def release(self) -> None:
-        """Give up the ports."""
-        self.port.release()
-        self._controller.release()
-
     def _java(self, main: str, *arguments: str) -> list[str]:
         return [str(java()), *FOR_SMALL, *_LOG_OPTIONS, "-cp", f"{jars('kafka')}/*", main, *arguments]
 
@@ -98,4 +93,3 @@ def kafka(directory: Path, *, settings: Mapping[str, str] | None = None) -> Iter
         yield server.serve()
     finally:
         server.kill()
-        server.release()

@@ -6,18 +6,23 @@ import socket
 
 
 class Port:
-    """A free port of 127.0.0.1, or of another address, reserved until it is released, or until the end of a ``with``.
+    """A free port of 127.0.0.1, or of another address, reserved until this process ends.
 
     A socket is bound to the port, but does not listen. So the system gives the port to nobody else, while a server that
     sets SO_REUSEADDR, as all servers of the testbed do, can listen on it again and again.
+
+    The reservation outlasts the server, because clients do too: a Spark keeps the state stores of a query that has
+    ended, and their maintenance goes on asking the server for minutes. A program that was given the port would take
+    such a request for one of its own.
     """
 
     def __init__(self, host: str = "127.0.0.1") -> None:
         self._host = host
-        self._reservation = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        self._reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._reservation.bind((host, 0))
-        self.number: int = self._reservation.getsockname()[1]
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as reservation:
+            reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            reservation.bind((host, 0))
+            self.number: int = reservation.getsockname()[1]
+            reservation.detach()
 
     @property
     def address(self) -> str:
@@ -31,13 +36,3 @@ class Port:
         except OSError:
             return False
         return True
-
-    def __enter__(self) -> Port:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
-    def release(self) -> None:
-        """Give the port up, so that anybody may get it. Idempotent."""
-        self._reservation.close()

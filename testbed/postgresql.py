@@ -104,7 +104,6 @@ def postgresql(directory: Path, password: str) -> Iterator[PostgresqlServer]:
         yield server
     finally:
         server.end()
-        server.port.release()
 
 
 def programs() -> Path:

@@ -126,8 +126,6 @@ class SeaweedFS(S3Endpoint):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-        for port in (*self._ports.values(), *self._grpc_ports.values()):
-            port.release()
 
     def _ready(self) -> bool:
         """Return whether the gateway answers, and the master knows the volume server: else reads and writes fail."""

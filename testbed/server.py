@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar
 
 from testbed.ports import Port
@@ -48,9 +47,9 @@ class ServerProcess(Process):
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._tls = tls
-        self._port = Port()
-        self.port = self._port.number
-        self.url = f"http{'s' if tls else ''}://{self._port.address}"
+        port = Port()
+        self.port = port.number
+        self.url = f"http{'s' if tls else ''}://{port.address}"
         self.directory = directory
         self.flags = flags
         self.pointers = pointers or f"embedded:{directory}/pointers"
@@ -84,12 +83,6 @@ class ServerProcess(Process):
         if ready is None and until is not None:
             ready = partial(self._answers, until)
         return super().start(ready, deadline)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        super().__exit__(kind, error, trace)
-        self._port.release()
 
     # -- looking at it ---------------------------------------------------------------------------------------------
 

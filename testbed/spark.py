@@ -65,11 +65,6 @@ class _Daemon(Process):
         finally:
             connection.close()
 
-    def release(self) -> None:
-        """Give up the ports."""
-        self.port.release()
-        self._page.release()
-
 
 class Master(_Daemon):
     """The server that hands the executors of workers to drivers."""
@@ -169,10 +164,9 @@ class Standalone:
         return [executor for worker in self.workers for executor in worker.executors(application)]
 
     def kill(self) -> None:
-        """Kill everything, the executors with it, and give up the ports."""
+        """Kill everything, the executors with it."""
         for daemon in (*self.workers, self.master):
             daemon.kill()
-            daemon.release()
 
 
 @contextmanager

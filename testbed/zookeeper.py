@@ -155,13 +155,9 @@ class Ensemble:
         raise ProcessFailed(f"no member leads after {deadline} s\n{self.members[0].logged()[-8000:]}")
 
     def kill(self) -> None:
-        """Kill all members, and give up their ports."""
+        """Kill all members."""
         for member in self.members:
             member.kill()
-            member.port.release()
-        for quorum, election in self._between:
-            quorum.release()
-            election.release()
 
 
 @contextmanager
@@ -173,7 +169,6 @@ def zookeeper(directory: Path, *, tick_seconds: float = 0.2) -> Iterator[ZooKeep
         yield server
     finally:
         server.kill()
-        server.port.release()
 
 
 @contextmanager

@@ -32,7 +32,6 @@ def parts(directory: Path) -> Iterator[Parts]:
         service = ReplicatedService(directory / "service")
         ends.callback(service.stop)
         kafka = KafkaServer(directory / "kafka")
-        ends.callback(kafka.release)
         ends.callback(kafka.kill)
         cluster = Standalone(directory / "cluster", hidden=directory)
         ends.callback(cluster.kill)

@@ -51,7 +51,6 @@ class NameNode(Daemon):
             name,
             f"{_SERVER}.namenode.NameNode",
             directory,
-            ports=[self.port, self.http_port],
             settings={**COMMON, **own, **settings},
             detached=detached,
         )
@@ -95,7 +94,6 @@ class DataNode(Daemon):
             f"datanode-{number}",
             f"{_SERVER}.datanode.DataNode",
             directory,
-            ports=[*ports.values()],
             settings={**COMMON, **own, **settings},
             detached=detached,
         )
@@ -172,7 +170,6 @@ class Hdfs:
     ) -> None:
         for part in (*self.datanodes, self.namenode):
             part.kill()
-            part.release()
 
 
 @contextmanager

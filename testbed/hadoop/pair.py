@@ -91,7 +91,6 @@ class HdfsPair:
     ) -> None:
         for part in (self.datanode, *self.namenodes.values()):
             part.kill()
-            part.release()
 
 
 def _stands_by(namenode: NameNode) -> bool:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import http.client
 import json
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
 from testbed.java import FOR_SMALL, java
 from testbed.maven import jars
-from testbed.ports import Port
 from testbed.process import DEADLINE_SECONDS, Process, ProcessFailed
 
 _FILES = ("core-site.xml", "hdfs-site.xml")
@@ -35,7 +34,7 @@ def configure(directory: Path, settings: Mapping[str, str]) -> None:
 
 
 class Daemon(Process):
-    """A program of Hadoop that keeps running, on ``ports``; its configuration lies in ``directory/conf``.
+    """A program of Hadoop that keeps running; its configuration lies in ``directory/conf``.
 
     A change of ``settings`` holds from the next `prepare` and `start` on.
     """
@@ -46,12 +45,10 @@ class Daemon(Process):
         main: str,
         directory: Path,
         *,
-        ports: Sequence[Port],
         settings: Mapping[str, str],
         detached: bool = False,
     ) -> None:
         self.settings = {"hadoop.tmp.dir": str(directory / "tmp"), **settings}
-        self._ports = ports
         self.configuration = directory / "conf"
         super().__init__(
             name,
@@ -64,11 +61,6 @@ class Daemon(Process):
     def prepare(self) -> None:
         """Write the configuration."""
         configure(self.configuration, self.settings)
-
-    def release(self) -> None:
-        """Give up the ports."""
-        for port in self._ports:
-            port.release()
 
 
 def mbean(port: int, name: str) -> dict[str, Any] | None:

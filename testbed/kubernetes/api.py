@@ -94,11 +94,9 @@ class KubernetesApi(KubernetesEndpoint):
         return self.admin.answers("/readyz")
 
     def end(self) -> None:
-        """Kill both, the API server first, which lingers without etcd, and give up their ports. Idempotent."""
+        """Kill both, the API server first, which lingers without etcd. Idempotent."""
         self.server.kill()
         self.etcd.kill()
-        for port in self._ports.values():
-            port.release()
 
     def __enter__(self) -> KubernetesApi:
         return self

@@ -10,7 +10,7 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,24 +61,23 @@ def serving(data: Path, *flags: str, port: Port | None = None, ready: str = "/le
 
     The SDK's oldest Python cannot run it, hence the variable that names another.
     """
-    # Kept, or a server of another test might get it first, and be taken for this one.
-    with nullcontext(port) if port is not None else Port() as kept:
-        url = f"http://{kept.address}"
-        command = [os.environ.get("MILEPOST_SERVER_PYTHON", sys.executable), "-m", "milepost_server"]
-        command += ["--listen", kept.address, "--advertise", url, "--log-level", "warning", "--inline-below", "0"]
-        command += ["--pointers", f"embedded:{data / 'pointers'}", "--blobs", f"file:{data / 'blobs'}", *flags]
-        with (data / "log").open("ab") as log:
-            process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+    port = port or Port()
+    url = f"http://{port.address}"
+    command = [os.environ.get("MILEPOST_SERVER_PYTHON", sys.executable), "-m", "milepost_server"]
+    command += ["--listen", port.address, "--advertise", url, "--log-level", "warning", "--inline-below", "0"]
+    command += ["--pointers", f"embedded:{data / 'pointers'}", "--blobs", f"file:{data / 'blobs'}", *flags]
+    with (data / "log").open("ab") as log:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+    try:
+        _wait_until(url + ready, process, data / "log")
+        yield Service(url, data, process)
+    finally:
+        process.terminate()
         try:
-            _wait_until(url + ready, process, data / "log")
-            yield Service(url, data, process)
-        finally:
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(20)
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(20)
 
 
 def _wait_until(url: str, process: subprocess.Popen[bytes], log: Path) -> None:

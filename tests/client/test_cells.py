@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -177,37 +176,36 @@ def test_a_cell_more_takes_new_jobs_once_all_know_of_it(tmp_path: Path) -> None:
         job for number in range(1000) if (job := job_of("b", AB, f"m{number}")) == job_of("c", ABC, f"m{number}")
     )
     old = job_of("b", AB)
-    with ExitStack() as stack:
-        ports = {name: stack.enter_context(Port()) for name in ("a", "b", "c")}
-        yesterday, today = (
-            ";".join(f"{name}=http://{ports[name].address}" for name in names.split(",")) for names in (AB, ABC)
-        )
-        with (
-            cell(tmp_path / "a", "a", AB, ports["a"]),
-            cell(tmp_path / "b", "b", AB, ports["b"]),
-            milepost.Client(yesterday, timeout=60.0) as client,
-        ):
-            led(client, old)
-        with (
-            cell(tmp_path / "a", "a", ABC, ports["a"]),
-            cell(tmp_path / "b", "b", AB, ports["b"]),
-            cell(tmp_path / "c", "c", ABC, ports["c"]),
-        ):
-            for addresses in (yesterday, today):
-                with milepost.Client(addresses, timeout=60.0) as client:
-                    assert client.job_info(old).epoch.epoch == 1
-                    with pytest.raises(CellsDiffer):
-                        client.of_job(moved, begin=True)
-        with (
-            cell(tmp_path / "a", "a", ABC, ports["a"]),
-            cell(tmp_path / "b", "b", ABC, ports["b"]),
-            cell(tmp_path / "c", "c", ABC, ports["c"]),
-        ):
-            with milepost.Client(today, timeout=60.0) as client:
-                assert led(client, moved) == 1
-                assert led(client, old) == 2
-            with milepost.Client(yesterday) as client, pytest.raises(CellsDiffer, match="a, b, c"):
-                client.of_job(moved, begin=True)
+    ports = {name: Port() for name in ("a", "b", "c")}
+    yesterday, today = (
+        ";".join(f"{name}=http://{ports[name].address}" for name in names.split(",")) for names in (AB, ABC)
+    )
+    with (
+        cell(tmp_path / "a", "a", AB, ports["a"]),
+        cell(tmp_path / "b", "b", AB, ports["b"]),
+        milepost.Client(yesterday, timeout=60.0) as client,
+    ):
+        led(client, old)
+    with (
+        cell(tmp_path / "a", "a", ABC, ports["a"]),
+        cell(tmp_path / "b", "b", AB, ports["b"]),
+        cell(tmp_path / "c", "c", ABC, ports["c"]),
+    ):
+        for addresses in (yesterday, today):
+            with milepost.Client(addresses, timeout=60.0) as client:
+                assert client.job_info(old).epoch.epoch == 1
+                with pytest.raises(CellsDiffer):
+                    client.of_job(moved, begin=True)
+    with (
+        cell(tmp_path / "a", "a", ABC, ports["a"]),
+        cell(tmp_path / "b", "b", ABC, ports["b"]),
+        cell(tmp_path / "c", "c", ABC, ports["c"]),
+    ):
+        with milepost.Client(today, timeout=60.0) as client:
+            assert led(client, moved) == 1
+            assert led(client, old) == 2
+        with milepost.Client(yesterday) as client, pytest.raises(CellsDiffer, match="a, b, c"):
+            client.of_job(moved, begin=True)
 
 
 def test_a_list_in_a_file_is_read_again(cells: dict[str, Service], tmp_path: Path) -> None:

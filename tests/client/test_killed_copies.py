@@ -34,7 +34,8 @@ PATIENT = 240.0
 @pytest.mark.timeout(300 + 120 * ROUNDS)
 def test_a_copy_is_there_as_a_whole_or_not_at_all_and_so_is_its_end(tmp_path: Path) -> None:
     chance, ends = random.Random(SEED), Counter[tuple[str, bool]]()
-    with Port() as port, ThreadPoolExecutor(1) as threads, ExitStack() as stack:
+    port = Port()
+    with ThreadPoolExecutor(1) as threads, ExitStack() as stack:
         running = stack.enter_context(serving(tmp_path, port=port))
         client = stack.enter_context(milepost.Client(running.url, timeout=PATIENT))
         session = stack.enter_context(client.session(holder="a", ttl=600))

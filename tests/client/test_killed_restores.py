@@ -50,7 +50,8 @@ def go_on(client: milepost.Client, name: str, snapshot: str) -> None:
 @pytest.mark.timeout(300 + 120 * ROUNDS)
 def test_a_killed_restore_has_restored_the_whole_job_or_nothing(tmp_path: Path) -> None:
     chance, ends = random.Random(SEED), Counter[tuple[str, int]]()
-    with Port() as port, ExitStack() as opened:
+    port = Port()
+    with ExitStack() as opened:
         running = opened.enter_context(serving(tmp_path, port=port))
         client = opened.enter_context(milepost.Client(running.url, timeout=PATIENT))
         takes = 0.0

@@ -21,7 +21,8 @@ PATIENT = 240.0
 
 @pytest.mark.later
 def test_files_and_handle_are_never_one_before_and_one_after(tmp_path: Path) -> None:
-    with Port() as port, ThreadPoolExecutor(1) as threads, ExitStack() as stack:
+    port = Port()
+    with ThreadPoolExecutor(1) as threads, ExitStack() as stack:
         running = stack.enter_context(serving(tmp_path, port=port))
         client = stack.enter_context(milepost.Client(running.url, timeout=PATIENT))
         store = stack.enter_context(client.session(holder="a", ttl=600)).store("flights")

@@ -347,7 +347,7 @@ def test_a_watch_ends_at_the_old_cell_and_goes_on_at_the_new_one(
 def test_blobs_that_an_earlier_leader_has_put_are_put_again(tmp_path: Path) -> None:
     """No record names them yet, so the next leader may have collected them."""
     with ExitStack() as stack:
-        port = stack.enter_context(Port())
+        port = Port()
         a = stack.enter_context(cell(tmp_path / "a", "a", "a,b"))
         first = stack.enter_context(ExitStack())
         b = first.enter_context(cell(tmp_path / "b", "b", "a,b", port))

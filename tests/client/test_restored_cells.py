@@ -28,18 +28,14 @@ def test_a_copy_in_a_cell_that_grants_only_high_epochs_is_dropped_as_the_older_o
     look like the newer one.
     """
     name = job_of("a")
-    ports: dict[str, Port] = {}
+    ports = {each: Port() for each in ("a", "b")}
 
     def restarted(of: str, *flags: str) -> Any:
         (tmp_path / of).mkdir(exist_ok=True)
         return serving(tmp_path / of, "--cell", of, "--cells", "a,b", *flags, port=ports[of])
 
-    with ExitStack() as stack:
-        ports.update({each: stack.enter_context(Port()) for each in ("a", "b")})
-        client = stack.enter_context(
-            milepost.Client(";".join(f"{each}=http://{port.address}" for each, port in ports.items()), timeout=60.0)
-        )
-        alone = {each: f"http://{port.address}" for each, port in ports.items()}
+    alone = {each: f"http://{port.address}" for each, port in ports.items()}
+    with milepost.Client(";".join(f"{each}={url}" for each, url in alone.items()), timeout=60.0) as client:
         with restarted("a"), restarted("b"):
             led(client, name)
             body = {"cells": CellList.parse("a=http://x;b=http://x").digest}
@@ -69,7 +65,7 @@ def not_begun(client: milepost.Client, name: str, why: str) -> None:
 def test_a_job_whose_new_cell_has_lost_it_is_named_and_can_be_begun_there(tmp_path: Path) -> None:
     """The records of the new cell were put back from before the move: here it had none."""
     with ExitStack() as stack:
-        port = stack.enter_context(Port())
+        port = Port()
         a, name = stack.enter_context(cell(tmp_path / "a", "a", "a,b")), job_of("a")
         with (
             cell(tmp_path / "b", "b", "a,b", port) as b,
@@ -87,7 +83,7 @@ def test_a_job_whose_new_cell_has_lost_it_is_named_and_can_be_begun_there(tmp_pa
 def test_a_copy_from_the_midst_of_a_move_is_not_taken_for_the_job(tmp_path: Path) -> None:
     kept, pointers = tmp_path / "kept", tmp_path / "b" / "pointers"
     with ExitStack() as stack:
-        port = stack.enter_context(Port())
+        port = Port()
         a, name = stack.enter_context(cell(tmp_path / "a", "a", "a,b")), job_of("a")
         client = stack.enter_context(milepost.Client(f"{listed(a=a)};b=http://{port.address}", timeout=60.0))
         with cell(tmp_path / "b", "b", "a,b", port):

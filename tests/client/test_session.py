@@ -84,8 +84,7 @@ def test_a_user_without_a_name_is_named_by_its_number(monkeypatch: pytest.Monkey
 def test_a_session_takes_no_longer_than_it_is_given(flavour: str) -> None:
     began = time.monotonic()
     with (
-        Port() as nobody,
-        connected(flavour, f"http://{nobody.address}", timeout=300.0) as client,
+        connected(flavour, f"http://{Port().address}", timeout=300.0) as client,
         pytest.raises(milepost.MilepostError),
         client.session(timeout=1.0),
     ):
@@ -210,7 +209,8 @@ def test_one_without_a_service_is_lost_when_its_lease_is_over(tmp_path: Path, fl
 
 
 def test_a_crash_of_the_service_is_survived(tmp_path: Path, flavour: str, name: str) -> None:
-    with Port() as port, connected(flavour, f"http://{port.address}", timeout=60.0) as client:
+    port = Port()
+    with connected(flavour, f"http://{port.address}", timeout=60.0) as client:
         with serving(tmp_path, port=port) as service:
             session = client.session(holder="a", ttl=60)
             session.__enter__()

@@ -69,7 +69,8 @@ def test_a_service_that_is_away_at_the_start_is_waited_for(
     tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture, wait: float | None
 ) -> None:
     """It is away for longer than one call may take."""
-    with Port() as port, milepost.Client(f"http://{port.address}", timeout=1.0) as client:
+    port = Port()
+    with milepost.Client(f"http://{port.address}", timeout=1.0) as client:
         served = threading.Event()
 
         def serve() -> None:
@@ -94,7 +95,8 @@ def test_a_service_that_is_away_at_the_start_is_waited_for(
 
 
 def test_a_service_that_stays_away_is_waited_for_no_longer_than_that(name: str) -> None:
-    with Port() as port, milepost.Client(f"http://{port.address}", timeout=0.2) as client:
+    port = Port()
+    with milepost.Client(f"http://{port.address}", timeout=0.2) as client:
         began = time.monotonic()
         with pytest.raises(ConnectionFailed):
             Standby(client, "standby", name, 15.0, 2.0).lead()

@@ -119,7 +119,7 @@ def play(directory: Path, flavour: str, name: str, rounds: int, seed: int) -> No
     """Write at random while leaders are killed and stopped; then compare what was watched with what is there."""
     chance = random.Random(seed)
     with ExitStack() as opened:
-        ports = [opened.enter_context(Port()) for _ in range(2)]
+        ports = [Port() for _ in range(2)]
         servers = [opened.enter_context(serving(directory, port=ports[0]))]
         servers.append(opened.enter_context(serving(directory, port=ports[1], ready="/livez")))
         urls = [server.url for server in servers]

@@ -28,7 +28,8 @@ def led(client: milepost.Client, name: str, heed: Callable[[Wish], None]) -> Sta
 
 def test_a_wish_survives_the_death_of_the_leader_before_the_driver_learns_of_it(tmp_path: Path, name: str) -> None:
     asked = threading.Event()
-    with Port() as port, milepost.Client(f"http://127.0.0.1:{port.number}", timeout=60.0) as client:
+    port = Port()
+    with milepost.Client(f"http://127.0.0.1:{port.number}", timeout=60.0) as client:
         with serving(tmp_path, port=port) as service:
             standby = led(client, name, lambda _: asked.set())
             assert client.stop_job(name, savepoint="before", who="anna").state == "stopping"

@@ -83,7 +83,6 @@ def test_it_serves_from_the_wheels_alone_and_tells_its_health(installed: Path, t
         assert "site-packages" not in loaded
         assert server.stop() == 0
         assert not is_well(port.number, variables)
-    port.release()
     assert not list(tmp_path.rglob("__pycache__"))
 
 

@@ -87,7 +87,8 @@ def test_make_alone_explains_the_targets(checkout: Checkout) -> None:
 
 
 def test_make_serve(checkout: Checkout, tmp_path: Path) -> None:
-    with Port() as port, checkout.serving("make serve", port, tmp_path / "log") as server:
+    port = Port()
+    with checkout.serving("make serve", port, tmp_path / "log") as server:
         server.start(leads(port))
         assert "leading journal root" in server.logged()  # as docs/start/spark.md says
         server.stop()

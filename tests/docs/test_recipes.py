@@ -74,7 +74,8 @@ class Followed:
         """``# with `make serve` beside it`` asks for a server as well."""
         command, beside, _ = line.partition("#")
         log = self._directory / "serve.log"
-        with Port() as port, ExitStack() as ends:
+        port = Port()
+        with ExitStack() as ends:
             server = self.checkout.serving("make serve" if beside else command, port, log)
             ends.enter_context(server)
             server.start(leads(port))

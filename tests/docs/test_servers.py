@@ -77,7 +77,7 @@ def test_a_replica_of_several(shared_places: dict[str, str], tmp_path: Path) -> 
         urls: list[str] = []
         for name in ("first", "second"):
             (tmp_path / name).mkdir()
-            port = ends.enter_context(Port())
+            port = Port()
             own = {**shared_places, "10.0.0.11:7070": port.address}
             process = ends.enter_context(serving(line, own, tmp_path / name))
             process.start(leads(port) if not urls else lambda port=port: port.answers())  # type: ignore[misc]
@@ -93,7 +93,7 @@ def test_a_replica_of_several_by_tls(shared_places: dict[str, str], tmp_path: Pa
         urls: list[str] = []
         for name in ("first", "second"):
             (tmp_path / name).mkdir()
-            port = ends.enter_context(Port())
+            port = Port()
             own = {
                 **shared_places,
                 "10.0.0.11:7070": port.address,
@@ -134,7 +134,8 @@ def test_a_loss_that_the_log_names_is_accepted(tmp_path: Path) -> None:
         assert server.status_of("/leader") == 503
         (loss,) = set(re.findall(r"--accept-loss ([0-9a-f]{8})", server.logged()))
         server.stop()
-    with Port() as port, serving(line, {"3f9a01c2": loss}, tmp_path, **places, MILEPOST_LISTEN=port.address) as process:
+    port = Port()
+    with serving(line, {"3f9a01c2": loss}, tmp_path, **places, MILEPOST_LISTEN=port.address) as process:
         process.start(leads(port))
         with milepost.Client(f"http://{port.address}") as client, client.session() as session:
             assert client.store("kept").read("latest") == b"batch 7"
@@ -150,7 +151,8 @@ def test_a_restore_into_a_service_that_grants_higher_epochs(tmp_path: Path) -> N
         assert made.returncode == 0, made.stderr
     shutil.move(tmp_path / "backup-page.tar", tmp_path / "backup.tar")
     (tmp_path / "new").mkdir()
-    with Port() as port, serving(serve, {}, tmp_path / "new", MILEPOST_LISTEN=port.address) as process:
+    port = Port()
+    with serving(serve, {}, tmp_path / "new", MILEPOST_LISTEN=port.address) as process:
         process.start(leads(port))
         url = f"http://{port.address}"
         restored = pasted.run(restore, tmp_path, MILEPOST_URL=url)
@@ -178,8 +180,8 @@ def test_states_on_hdfs(services: Services, tmp_path: Path) -> None:
         (tmp_path / "conf" / name).write_text(f"<configuration>{properties}</configuration>")
     path = hdfs.fresh_path()
     line = block_of("docs/hdfs.md", "hdfs://").text
+    port = Port()
     with (
-        Port() as port,
         serving(
             line,
             {"/user/milepost/states": f"/{path}"},

@@ -33,17 +33,17 @@ def test_the_container_serves_on_a_root_that_is_read_only(dist: Dist, tmp_path: 
     tokens.write_text("me 0123456789abcdef\n")
     data.mkdir()
     apart = 'mount --bind "$1" "$1" && mount -o remount,bind,ro / && cd "$1" && shift && exec "$@"'
-    with Port() as port:
-        changed = {"7070": str(port.number), "0.0.0.0": "127.0.0.1", "/etc/milepost/tokens": str(tokens)}
-        flags = words[image + 1 :]
-        for old, new in changed.items():
-            flags = [flag.replace(old, new) for flag in flags]
-        python = [str(commands / "python"), *dockerfile.entry_point()[1:]]
-        command = ["unshare", "--mount", "--", "sh", "-c", apart, "sh", str(data), *python, *flags]
-        variables = {**dist.variables, "PYTHONDONTWRITEBYTECODE": "1"}
-        with Process("container", command, log_path=tmp_path / "log", environment=variables) as server:
-            server.start(leading(port))
-            with pytest.raises(OSError, match="Read-only"):
-                (Path(f"/proc/{server.pid}/root") / str(tmp_path)[1:] / "elsewhere").touch()
-            assert server.stop() == 0
+    port = Port()
+    changed = {"7070": str(port.number), "0.0.0.0": "127.0.0.1", "/etc/milepost/tokens": str(tokens)}
+    flags = words[image + 1 :]
+    for old, new in changed.items():
+        flags = [flag.replace(old, new) for flag in flags]
+    python = [str(commands / "python"), *dockerfile.entry_point()[1:]]
+    command = ["unshare", "--mount", "--", "sh", "-c", apart, "sh", str(data), *python, *flags]
+    variables = {**dist.variables, "PYTHONDONTWRITEBYTECODE": "1"}
+    with Process("container", command, log_path=tmp_path / "log", environment=variables) as server:
+        server.start(leading(port))
+        with pytest.raises(OSError, match="Read-only"):
+            (Path(f"/proc/{server.pid}/root") / str(tmp_path)[1:] / "elsewhere").touch()
+        assert server.stop() == 0
     assert (data / "milepost-data").is_dir()

@@ -43,14 +43,14 @@ def whole(dist: Dist, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def url(core: Path, dist: Dist, tmp_path: Path) -> Iterator[str]:
     """A server of the core, with its default settings but for the port."""
-    with Port() as port:
-        url = f"http://{port.address}"
-        command = [str(core / "milepost-server"), "--listen", port.address]
-        log = tmp_path / "log"
-        with Process("core", command, log_path=log, directory=tmp_path, environment=dist.variables) as server:
-            server.start(leading(port))
-            yield url
-            assert server.stop() == 0
+    port = Port()
+    url = f"http://{port.address}"
+    command = [str(core / "milepost-server"), "--listen", port.address]
+    log = tmp_path / "log"
+    with Process("core", command, log_path=log, directory=tmp_path, environment=dist.variables) as server:
+        server.start(leading(port))
+        yield url
+        assert server.stop() == 0
 
 
 def installed(commands: Path, dist: Dist) -> set[str]:
@@ -60,16 +60,16 @@ def installed(commands: Path, dist: Dist) -> set[str]:
 
 def refusal(commands: Path, flags: Sequence[str], directory: Path, dist: Dist) -> str:
     """What a server says that does not start because of its settings."""
-    with Port() as port:
-        ended = subprocess.run(
-            [commands / "milepost-server", "--listen", port.address, *flags],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-            cwd=directory,
-            env=dist.variables,
-        )
+    port = Port()
+    ended = subprocess.run(
+        [commands / "milepost-server", "--listen", port.address, *flags],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=directory,
+        env=dist.variables,
+    )
     assert ended.returncode == 2, ended.stderr
     return ended.stderr.splitlines()[-1]
 

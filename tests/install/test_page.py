@@ -49,13 +49,13 @@ def test_pip(variables: Mapping[str, str], tmp_path: Path) -> None:
     installing, using = blocks("With pip")
     *lines, serving = installing.splitlines()
     shell("\n".join(lines), variables, tmp_path)
-    with Port() as port:
-        own = {**variables, "MILEPOST_LISTEN": port.address, "MILEPOST_URL": f"http://{port.address}"}
-        command = [str(tmp_path / serving)]
-        with Process("server", command, log_path=tmp_path / "log", directory=tmp_path, environment=own) as server:
-            server.start(leading(port))
-            assert shell(using, own, tmp_path).splitlines()[-1] == "batch 7"
-            assert server.stop() == 0
+    port = Port()
+    own = {**variables, "MILEPOST_LISTEN": port.address, "MILEPOST_URL": f"http://{port.address}"}
+    command = [str(tmp_path / serving)]
+    with Process("server", command, log_path=tmp_path / "log", directory=tmp_path, environment=own) as server:
+        server.start(leading(port))
+        assert shell(using, own, tmp_path).splitlines()[-1] == "batch 7"
+        assert server.stop() == 0
     assert (tmp_path / "milepost-data").is_dir()
 
 

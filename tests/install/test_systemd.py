@@ -101,22 +101,22 @@ def test_the_lines_of_the_page_install_upgrade_and_uninstall_it(variables: Mappi
         [install, configure, start, write, looking, logs, status, upgrade, lasting, looking, uninstall, gone]
     )
     shutil.copytree(ROOT / "deploy" / "systemd", tmp_path / "deploy" / "systemd")
-    with Port() as port:
-        settings = tmp_path / "deploy" / "systemd" / "milepost.env"
-        settings.write_text(settings.read_text().replace("7070", str(port.number)))
-        own = {**variables, "MILEPOST_URL": f"http://{port.address}"}
-        apart: list[str | Path] = [
-            "unshare",
-            "--mount",
-            "--pid",
-            "--fork",
-            "--kill-child",
-            "--mount-proc",
-            "--",
-            "bash",
-            LAYERED,
-        ]
-        said = shell(script.replace("7070", str(port.number)), own, tmp_path, *apart, tmp_path / "layers")
+    port = Port()
+    settings = tmp_path / "deploy" / "systemd" / "milepost.env"
+    settings.write_text(settings.read_text().replace("7070", str(port.number)))
+    own = {**variables, "MILEPOST_URL": f"http://{port.address}"}
+    apart: list[str | Path] = [
+        "unshare",
+        "--mount",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+        "--",
+        "bash",
+        LAYERED,
+    ]
+    said = shell(script.replace("7070", str(port.number)), own, tmp_path, *apart, tmp_path / "layers")
     before, after = said.split("runs as ")[1:]
     for part in (before, after):
         owner, data, settings_of, tokens_of = part.splitlines()[:4]

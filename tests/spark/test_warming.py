@@ -52,7 +52,8 @@ def test_a_standby_reads_large_files_of_the_state_and_leads_when_its_turn_comes(
 
 
 def test_a_service_that_is_away_is_let_alone(place: Place, said: pytest.LogCaptureFixture) -> None:
-    with Port() as nobody, milepost.Client(f"http://{nobody.address}") as client:
+    nobody = Port()
+    with milepost.Client(f"http://{nobody.address}") as client:
         warm_up(place.spark, place.name, client)
         wait_until(lambda: "cannot be read while standing by" in said.text)
 

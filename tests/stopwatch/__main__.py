@@ -111,7 +111,8 @@ def from_a_clone_by_curl(directory: Path, watch: Stopwatch) -> None:
     with watch.counting():
         run(["git", "clone", "--quiet", ROOT, clone], directory)
     run(["make", "setup"], clone)
-    with Port() as port, watch.counting(), serving(["make", "serve", f"ARGS=--listen {port.address}"], clone, port):
+    port = Port()
+    with watch.counting(), serving(["make", "serve", f"ARGS=--listen {port.address}"], clone, port):
         lines = pasted(clone / "README.md", "sh", "curl", port)
         run(["bash", "-euo", "pipefail", "-s"], directory, lines)
 
@@ -121,7 +122,8 @@ def from_wheels_by_the_sdk(directory: Path, watch: Stopwatch) -> None:
     dist, place = directory / "dist", directory / "environment"
     run(["make", "build", f"dist={dist}"], ROOT)
     uv, python = ROOT / "tools" / "uv", place / "bin" / "python"
-    with Port() as port, watch.counting():
+    port = Port()
+    with watch.counting():
         run([uv, "venv", "--quiet", "--python", sys.executable, place], directory)
         run([uv, "pip", "install", "--quiet", "--python", python, "--find-links", dist, "milepost-server"], directory)
         with serving([place / "bin" / "milepost-server", "--listen", port.address], directory, port):

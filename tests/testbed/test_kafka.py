@@ -38,4 +38,3 @@ def test_the_name_of_a_cluster_may_begin_as_an_option_does(tmp_path: Path, monke
     server = KafkaServer(tmp_path)
     server.prepare()
     assert "cluster.id=-Pj4" in (tmp_path / "data" / "meta.properties").read_text()
-    server.release()

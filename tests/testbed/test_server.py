@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -22,3 +23,11 @@ def test_it_starts_leads_logs_and_stops(tmp_path: Path) -> None:
 def test_a_start_that_fails_shows_the_log(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, pointers="nowhere:1") as server, pytest.raises(ServerFailed, match="nowhere"):
         server.start()
+
+
+def test_after_its_end_nobody_else_gets_its_port(tmp_path: Path) -> None:
+    """A client that goes on asking would be taken for a client of whoever has it."""
+    with ServerProcess(tmp_path) as server:
+        pass
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(("127.0.0.1", server.port))

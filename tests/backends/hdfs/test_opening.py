@@ -90,12 +90,9 @@ async def test_a_directory_that_has_become_read_only(hdfs: HdfsPlace, monkeypatc
 
 async def test_a_name_node_that_nobody_is(hdfs: HdfsPlace) -> None:
     port = Port()
-    try:
-        store = HdfsBlobs(f"hdfs://{port.address}/{hdfs.path}", deadline=5.0)
-        with pytest.raises(StorageUnavailable):
-            await store.open()
-    finally:
-        port.release()
+    store = HdfsBlobs(f"hdfs://{port.address}/{hdfs.path}", deadline=5.0)
+    with pytest.raises(StorageUnavailable):
+        await store.open()
 
 
 async def test_a_name_service_that_nothing_describes(hdfs: HdfsPlace) -> None:

@@ -133,7 +133,6 @@ async def test_where_nobody_listens_nothing_was_sent(tmp_path: Path) -> None:
     async with opened(kubeconfig(tmp_path, port.number)) as client:
         with pytest.raises(NotSent):
             await client.request("PUT", "/api/x", body=b"{}")
-    port.release()
 
 
 async def test_one_that_waits_for_a_thread_until_its_end_was_not_sent(tmp_path: Path) -> None:

@@ -113,14 +113,11 @@ async def test_the_endpoint_from_the_environment(s3: S3Place, monkeypatch: pytes
 
 async def test_the_url_goes_before_the_environment(s3: S3Place, monkeypatch: pytest.MonkeyPatch) -> None:
     with_nobody = Port()
-    try:
-        for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"):
-            monkeypatch.setenv(name, f"http://{with_nobody.address}")
-        monkeypatch.setenv("AWS_REGION", "eu-west-1")
-        monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
-        assert await works(s3.url())
-    finally:
-        with_nobody.release()
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"):
+        monkeypatch.setenv(name, f"http://{with_nobody.address}")
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
+    assert await works(s3.url())
 
 
 async def test_an_endpoint_in_the_environment_that_is_no_url(s3: S3Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,15 +316,12 @@ async def test_uploads_that_cannot_be_listed_are_let_be(s3: S3Place) -> None:
 
 async def test_a_server_that_is_not_there_yet(s3: S3Place) -> None:
     nowhere = Port()
-    try:
-        store = S3Blobs(s3.url(f"http://{nowhere.address}"))
-        with pytest.raises(StorageUnavailable):
-            await store.open()
-        with pytest.raises(StorageUnavailable, match="not open"):
-            await store.size("blob")
-        await store.close()
-    finally:
-        nowhere.release()
+    store = S3Blobs(s3.url(f"http://{nowhere.address}"))
+    with pytest.raises(StorageUnavailable):
+        await store.open()
+    with pytest.raises(StorageUnavailable, match="not open"):
+        await store.size("blob")
+    await store.close()
 
 
 def opened(url: str, abandoned_after: timedelta) -> None:

@@ -72,7 +72,6 @@ async def test_where_nobody_listens_open_ends_at_its_deadline() -> None:
     connection = ZooKeeperConnection(ZooKeeperAddress(port.address), "test", 0.5)
     with pytest.raises(StorageUnavailable, match=f"cannot reach ZooKeeper at {port.address} within 0.5 s$"):
         await connection.open()
-    port.release()
 
 
 async def test_a_name_without_an_address_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +87,6 @@ async def test_a_name_without_an_address_is_named(monkeypatch: pytest.MonkeyPatc
     connection = ZooKeeperConnection(ZooKeeperAddress(f"zk-1.nowhere:2181,{port.address}"), "test", 2.0)
     with pytest.raises(StorageUnavailable, match=r"within 2 s: no address was found for zk-1\.nowhere$"):
         await connection.open()
-    port.release()
 
 
 async def test_closing_ends_an_open_that_is_under_way() -> None:
@@ -99,7 +97,6 @@ async def test_closing_ends_an_open_that_is_under_way() -> None:
     await connection.close()
     with pytest.raises(StorageUnavailable, match="closed"):
         await opening
-    port.release()
 
 
 async def test_an_error_is_translated_unless_it_is_expected(zookeeper_address: ZooKeeperAddress) -> None:

@@ -78,8 +78,6 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         yield Secured(server, port, directory)
     finally:
         server.kill()
-        server.port.release()
-        port.release()
 
 
 async def test_everything_goes_through_tls(secured: Secured) -> None:

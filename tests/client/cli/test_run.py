@@ -196,14 +196,14 @@ def test_a_standby_ends_when_it_is_asked_to(run: Run, blocking: milepost.Client,
 
 
 def test_a_standby_waits_for_a_service_that_is_away_and_ends_when_it_is_asked_to(run: Run) -> None:
-    with Port() as port:
-        running = run("--standby", "--wait", "0", url=f"http://{port.address}")
-        running.says("the service gives no session yet")
-        time.sleep(2.0)
-        assert running.process.poll() is None, running.log()
-        running.process.send_signal(signal.SIGTERM)
-        assert running.ended() == 143
-        assert running.events() == []
+    port = Port()
+    running = run("--standby", "--wait", "0", url=f"http://{port.address}")
+    running.says("the service gives no session yet")
+    time.sleep(2.0)
+    assert running.process.poll() is None, running.log()
+    running.process.send_signal(signal.SIGTERM)
+    assert running.ended() == 143
+    assert running.events() == []
 
 
 def test_a_supervisor_that_was_frozen_ends_its_command(run: Run, name: str) -> None:
@@ -257,15 +257,15 @@ def test_a_supervisor_whose_log_nobody_reads_ends_its_command_and_then_itself(ru
 
 
 def test_an_outage_that_outlasts_the_session_ends_in_a_new_start(run: Run, tmp_path: Path) -> None:
-    with Port() as port:
-        with serving(tmp_path, port=port) as service:
-            running = run("--ttl", "10", url=service.url)
-            running.starts()
-        running.says("is lost, ending the command")
-        with serving(tmp_path, port=port):
-            assert [start["given"]["MILEPOST_EPOCH"] for start in running.starts(2)] == ["1", "2"]
-            running.process.terminate()
-            assert running.ended() == 4
+    port = Port()
+    with serving(tmp_path, port=port) as service:
+        running = run("--ttl", "10", url=service.url)
+        running.starts()
+    running.says("is lost, ending the command")
+    with serving(tmp_path, port=port):
+        assert [start["given"]["MILEPOST_EPOCH"] for start in running.starts(2)] == ["1", "2"]
+        running.process.terminate()
+        assert running.ended() == 4
 
 
 def test_what_can_never_run_is_refused(service: Service) -> None:

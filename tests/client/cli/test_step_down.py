@@ -38,11 +38,8 @@ def test_where_nobody_answers_the_command_says_so(run: Run) -> None:
 def test_where_nobody_leads_the_line_has_an_errors_name(run: Run, tmp_path: Path) -> None:
     """Its ZooKeeper does not answer, so the one replica does not stand either."""
     nobody = Port()
-    try:
-        with ServerProcess(tmp_path, pointers=f"zookeeper://{nobody.address}/milepost") as server:
-            ended = run("step-down", "--url", server.start(until="/livez").url)
-    finally:
-        nobody.release()
+    with ServerProcess(tmp_path, pointers=f"zookeeper://{nobody.address}/milepost") as server:
+        ended = run("step-down", "--url", server.start(until="/livez").url)
     assert ended.returncode == 3
     assert ended.stderr.decode() == "Unavailable: no-leader: nobody leads, so nobody can step down\n"
 

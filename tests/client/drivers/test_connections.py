@@ -200,8 +200,7 @@ def test_a_write_whose_bytes_never_all_set_out_was_not_applied(flavour: str) -> 
 
 def test_nobody_there(flavour: str) -> None:
     with (
-        Port() as port,
-        connected(flavour, f"http://{port.address}", timeout=0.5) as client,
+        connected(flavour, f"http://{Port().address}", timeout=0.5) as client,
         # the last try may have next to no time left
         pytest.raises(milepost.ConnectionFailed, match=r"ConnectError|no connection within"),
     ):

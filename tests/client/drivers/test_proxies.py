@@ -115,9 +115,9 @@ def refused(flavour: str, url: str) -> str:
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_a_proxy_that_nobody_reaches(flavour: str, scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Port() as port:
-        monkeypatch.setenv(f"{scheme}_proxy".upper(), f"http://user:very-secret@127.0.0.1:{port.number}")
-        said = refused(flavour, f"{scheme}://10.1.2.3:7070")
+    port = Port()
+    monkeypatch.setenv(f"{scheme}_proxy".upper(), f"http://user:very-secret@127.0.0.1:{port.number}")
+    said = refused(flavour, f"{scheme}://10.1.2.3:7070")
     assert said.startswith("10.1.2.3:7070 ConnectError ")
     assert f"by way of the proxy http://127.0.0.1:{port.number} (from {scheme.upper()}_PROXY; " in said
     assert said.endswith("the service was not asked")

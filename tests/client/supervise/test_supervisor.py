@@ -152,7 +152,8 @@ def test_tokens_come_from_the_first_address_whoever_leads(tmp_path: Path, name: 
     (tmp_path / "tokens").chmod(0o600)
     program = HANDED + "shutil.copy(file, sys.argv[1])"
     command = [sys.executable, "-c", program, str(tmp_path / "settings")]
-    with Port() as nobody, serving(tmp_path, "--token-file", str(tmp_path / "tokens")) as service:
+    nobody = Port()
+    with serving(tmp_path, "--token-file", str(tmp_path / "tokens")) as service:
         urls = [f"http://{nobody.address}", service.url]
         with milepost.Client(urls, token="a1" * 32) as client:
             assert Supervisor(client, name, command, ONCE).run() == 0

@@ -33,7 +33,6 @@ def test_a_replica_that_starts_before_zookeeper_leads_once_that_is_there(tmp_pat
             assert server.stop() == 0
     finally:
         zookeeper.kill()
-        zookeeper.port.release()
 
 
 def test_what_waiting_does_not_help_against_ends_the_start(tmp_path: Path) -> None:
@@ -49,4 +48,3 @@ def test_a_replica_that_waits_for_zookeeper_stops_when_told_to(tmp_path: Path) -
     with ServerProcess(tmp_path, pointers=f"zookeeper://{zookeeper.address}/milepost?session_timeout=1") as server:
         server.start(until="/livez")
         assert server.stop() == 0
-    zookeeper.port.release()

@@ -72,8 +72,8 @@ def test_expired_offsets_are_told_before_the_query_starts(job: Drivers, topics: 
     (partition,) = [number for number, (_, end) in topics.ends(job.setup.topic).items() if end]
     topics.expire(job.setup.topic, partition, 15)
 
-    with Port() as nobody:
-        alone = job.start(kafka=nobody.address).wait_for("refused")
+    nobody = Port()
+    alone = job.start(kafka=nobody.address).wait_for("refused")
     assert f"Kafka at {nobody.address} did not say which records it has" in alone["detail"]
 
     told = _expired(job)

@@ -31,7 +31,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
         yield server.serve(_KAFKA_SECONDS)
     finally:
         server.kill()
-        server.release()
 
 
 @pytest.fixture(scope="package")

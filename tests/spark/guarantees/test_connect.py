@@ -36,7 +36,7 @@ class Connect:
         self, job: str, outputs: Outputs, gate: Gate, java_options: str, extra_jars: str, stack: ExitStack
     ) -> None:
         self.outputs = outputs
-        self._ports = {number: stack.enter_context(Port()) for number in (1, 2)}
+        self._ports = {number: Port() for number in (1, 2)}
         self._clients: dict[int, Driver] = {}
         self._stack = stack
         self._setup = Setup(

@@ -51,7 +51,7 @@ def test_a_client_of_a_connect_server_that_was_killed_goes_on(
         arguments = [f"sc://{port.address}", str(tmp_path / "output"), str(last)]
         return subprocess.Popen([*command, "Remote", *arguments], stdout=subprocess.PIPE, text=True)
 
-    with port, Supervised(service.url, name, tmp_path / "log", [], server, SPARK_HOME=str(home)) as run:
+    with Supervised(service.url, name, tmp_path / "log", [], server, SPARK_HOME=str(home)) as run:
         run.says("Spark Connect server started")
         with client(1_000_000) as first:
             try:

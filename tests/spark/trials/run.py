@@ -86,9 +86,7 @@ class Parts:
 
     @cached_property
     def kafka(self) -> KafkaServer:
-        broker = KafkaServer(self.directory / "kafka")
-        self._stack.callback(broker.release)
-        return self._stack.enter_context(broker).serve(_DEADLINE_SECONDS)
+        return self._stack.enter_context(KafkaServer(self.directory / "kafka")).serve(_DEADLINE_SECONDS)
 
     @cached_property
     def cluster(self) -> Standalone:

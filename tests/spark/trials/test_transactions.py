@@ -24,7 +24,6 @@ def test_what_was_written_is_in_the_logs(tmp_path: Path) -> None:
             _write(http)
     finally:
         zookeeper.kill()
-        zookeeper.port.release()
     journal = Transactions([tmp_path / "zookeeper"])
     assert {birth.path: birth.epoch for birth in journal.births("flights")} == {"first": 1, "second": 2}
     assert sorted(journal.grants("flights")) == [1, 2]

@@ -149,7 +149,6 @@ async def test_nobody_there_is_known(ours: Exchanges) -> None:
     for url in (f"http://{port.address}/x", "http:///x", "ftp://127.0.0.1/x", "http://127.0.0.1:99999/x"):
         with pytest.raises(NotReached):
             await ours.post(url, b"", {}, SECONDS)
-    port.release()
 
 
 async def test_so_many_messages_are_under_way_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
