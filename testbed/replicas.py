@@ -55,7 +55,7 @@ class Replicas(ABC):
 
     @abstractmethod
     def end_below(self) -> None:
-        """End all processes of `below`, and give up their ports."""
+        """End all processes of `below`."""
 
     @property
     def urls(self) -> list[str]:
@@ -95,10 +95,9 @@ class Replicas(ABC):
             replica.wait_for("/readyz", deadline=deadline)
 
     def end(self) -> None:
-        """End everything, the replicas first, each by SIGTERM, and give up the ports."""
+        """End everything, the replicas first, each by SIGTERM."""
         for replica in self.replicas:
             replica.end()
-            replica.__exit__(None, None, None)
         self.end_below()
 
     def __enter__(self) -> Self:

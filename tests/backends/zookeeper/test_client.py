@@ -74,7 +74,7 @@ async def test_a_sessions_password_is_not_logged_where_a_server_answers_garbage(
     assert connection._client is not None
     password = connection._client.client_id[1]
     server.kill()
-    async with listening(Nonsense(), server.port.number):
+    async with listening(Nonsense(), server.port):
 
         async def is_logged() -> bool:
             return "deserialization of request: Connect" in caplog.text

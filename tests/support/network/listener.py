@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
+from testbed.ports import Port
+
 L = TypeVar("L", bound="Listener")
 
 _LONGEST_LINE = 1 << 20
@@ -63,11 +65,11 @@ class Listener(ABC):
 
 
 @asynccontextmanager
-async def listening(listener: L, port: int = 0, tls: ssl.SSLContext | None = None) -> AsyncIterator[L]:
+async def listening(listener: L, port: Port | None = None, tls: ssl.SSLContext | None = None) -> AsyncIterator[L]:
     """Let it listen within the block: on a free port, or on the one that is given."""
-    server = await asyncio.start_server(listener._serve, "127.0.0.1", port, ssl=tls, limit=_LONGEST_LINE)
+    listener.port = (port or Port()).number
+    server = await asyncio.start_server(listener._serve, "127.0.0.1", listener.port, ssl=tls, limit=_LONGEST_LINE)
     async with server:
-        listener.port = server.sockets[0].getsockname()[1]
         try:
             yield listener
         finally:
