@@ -43,6 +43,13 @@ _ONE_RANGE: Final = re.compile(r"bytes\s*=\s*(\d{0,18})-(\d{0,18})\Z")
 ELSEWHERE: Final = frozenset({Code.NO_LEADER, Code.SHUTTING_DOWN})
 """The problems after which the client should ask another replica."""
 
+CLOSING: Final = {"Connection": "close"}
+"""The header by which the client closes its connection.
+
+Every answer that sends the client to another replica has it: behind a Service of Kubernetes, or another TCP forwarder,
+only a new connection reaches another replica. A client that kept this one would always ask the same replica.
+"""
+
 
 class IncrementalResponse(Response):
     """A response in pieces with a Content-Length, so that the client sees whether it is complete.
@@ -209,13 +216,8 @@ def bytes_reply(
 
 
 def closing(error: Problem) -> dict[str, str]:
-    """Return the header that makes the client close the connection, if ``error`` tells the client to ask another
-    replica; else no header.
-
-    Behind a Service of Kubernetes, or another TCP forwarder, only a new connection reaches another replica: a client
-    that kept this one would always ask the same replica.
-    """
-    return {"Connection": "close"} if error.code in ELSEWHERE else {}
+    """Return `CLOSING` if ``error`` tells the client to ask another replica; else no header."""
+    return CLOSING if error.code in ELSEWHERE else {}
 
 
 def _problem_document(error: Problem) -> dict[str, Any]:

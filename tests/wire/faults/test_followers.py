@@ -101,6 +101,7 @@ def test_sent_to_the_leader_with_path_and_query_kept(
     assert response.headers["location"] == server.url + target
     assert response.headers["x-request-id"]
     assert int(response.headers["milepost-term"]) >= 0
+    assert response.headers["connection"] == "close", "behind one address only a new connection reaches the leader"
     assert response.content == b""
 
 

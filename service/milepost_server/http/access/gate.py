@@ -14,6 +14,7 @@ from milepost_server.basics.problems import problem
 from milepost_server.http.access.permission import RIGHTS_OF_JOBS, may_use, of_retry, require
 from milepost_server.http.access.tokens import bearer_of
 from milepost_server.http.connection.exchange import is_certified
+from milepost_server.http.replies import CLOSING
 from milepost_server.http.requests import Context, HttpRequest
 from milepost_server.http.routing import Endpoint
 
@@ -96,7 +97,7 @@ class Gate:
             raise problem(Code.NO_LEADER, f"there is no leader at the moment{detail}")
         query = request.scope["query_string"].decode("ascii")
         target = request.scope["raw_path"].decode("ascii") + (f"?{query}" if query else "")
-        return Response(status_code=307, headers={Header.LOCATION: leader.rstrip("/") + target})
+        return Response(status_code=307, headers={Header.LOCATION: leader.rstrip("/") + target, **CLOSING})
 
 
 def _authorize(request: HttpRequest, endpoint: Endpoint, parameters: Sequence[str]) -> None:

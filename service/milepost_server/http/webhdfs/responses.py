@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 from starlette.responses import Response
 
+from milepost_server.http.replies import CLOSING
 from milepost_server.http.requests import HttpRequest
 from milepost_server.http.webhdfs.datanode.transfer_tokens import PARAMETER
 from milepost_server.http.webhdfs.parameters import JOBS, Above, flag
@@ -34,9 +35,6 @@ PLAIN_QUERY: Final = re.compile(rb"[A-Za-z0-9._-]+=[A-Za-z0-9._-]*(?:&[A-Za-z0-9
 
 _UNQUOTED: Final = re.compile(r"[A-Za-z0-9._~/-]*")
 """A path that is the same in an address, as most are."""
-
-CLOSING: Final = {"Connection": "close"}
-"""The header by which a data node makes the client close its connection."""
 
 
 def json_response(body: Mapping[str, Any]) -> Response:

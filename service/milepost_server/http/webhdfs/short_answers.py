@@ -14,6 +14,7 @@ from milepost.wire import Code
 from milepost_server.http.connection.short_exchange import Common, Finished
 from milepost_server.http.noted_answers import NotedAnswers
 from milepost_server.http.replies import (
+    CLOSING,
     cancelled_problem,
     common_fields,
     internal_problem,
@@ -23,7 +24,7 @@ from milepost_server.http.replies import (
 from milepost_server.http.webhdfs.errors import remote_exception
 from milepost_server.http.webhdfs.parameters import of_lost_header
 from milepost_server.http.webhdfs.quick_writes import Written
-from milepost_server.http.webhdfs.responses import CLOSING, KEPT
+from milepost_server.http.webhdfs.responses import KEPT
 from milepost_server.operations.trees import At
 
 log = logging.getLogger("milepost.http")
