@@ -128,16 +128,17 @@ class SeaweedFS(S3Endpoint):
         self.stop()
 
     def _ready(self) -> bool:
-        """Return whether the gateway answers, and the master knows the volume server: else reads and writes fail."""
+        """Return whether the gateway answers, and the master knows a volume server with room: else writes fail."""
         if _get(self._ports["s3"], "/healthz") is None:
             return False
         known = json.loads(_get(self._ports["master"], "/dir/status") or b"{}")
-        return bool(known.get("Topology", {}).get("DataCenters"))
+        return bool(known.get("Topology", {}).get("Max"))
 
     def _command(self) -> list[str]:
         # Every port is given, because a port that is left out is a fixed one. What is not needed is off, above all the
         # telemetry. Each bucket takes seven volumes at its first byte. Without a number the server allows as many
-        # volumes of full size as the free disk holds, and answers 500 to the first write of a bucket that is too many.
+        # volumes of full size as the free disk holds, and answers 500 to the first write of a bucket that is too many,
+        # as it does if less than a hundredth of a disk is free, however large that is.
         command = [_program(), "-logtostderr=true", "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3"]
         for name, port in self._ports.items():
             command += [f"-{name}.port={port.number}", f"-{name}.port.grpc={self._grpc_ports[name].number}"]
@@ -151,6 +152,7 @@ class SeaweedFS(S3Endpoint):
             "-master.electionTimeout=1s",
             "-master.volumeSizeLimitMB=1024",
             "-volume.max=1000",
+            "-volume.minFreeSpace=100MiB",
             "-volume.preStopSeconds=0",
             "-s3.autoCreateBucket=false",
             "-s3.iam=false",
