@@ -46,7 +46,7 @@ ELSEWHERE: Final = frozenset({Code.NO_LEADER, Code.SHUTTING_DOWN})
 CLOSING: Final = {"Connection": "close"}
 """The header by which the client closes its connection.
 
-Every answer that sends the client to another replica has it: behind a Service of Kubernetes, or another TCP forwarder,
+Answers that send the client to another replica have it: behind a Service of Kubernetes, or another TCP forwarder,
 only a new connection reaches another replica. A client that kept this one would always ask the same replica.
 """
 

@@ -110,6 +110,15 @@ def test_sent_on_without_waiting_for_the_body(server: ServerProcess, follower: S
         response = raw.ask(follower.url, raw.head("POST", "/v1/stores/s/handles/a", headers))
         assert response.status_code == 307
         assert response.headers["location"] == f"{server.url}/v1/stores/s/handles/a"
+        assert "connection" not in response.headers, "it would cut off a client that sends all before it reads"
+
+
+def test_a_long_body_is_taken_to_its_end(follower: ServerProcess) -> None:
+    with raw.connected(follower.url) as connection:
+        for _ in range(2):
+            connection.sendall(raw.head("POST", "/v1/stores/s/handles/a", {"Content-Length": "100000"}))
+            assert raw.answer(connection, "POST").status_code == 307
+            connection.sendall(bytes(100_000))
 
 
 def test_a_client_that_follows_gets_there_with_method_and_body(following: httpx.Client, store: str, api: Api) -> None:

@@ -27,6 +27,8 @@ _FILES = "webhdfs"
 _GUARDED = {"v1", _FILES}
 _HEALTH = {"livez", "readyz", "leader", "metrics"}
 _OF_JOBS = {_FILES, "oauth2"}
+_SHORT_BODY = 16 * 1024
+"""The length in bytes up to which a body counts as sent soon."""
 
 
 class Gate:
@@ -97,7 +99,8 @@ class Gate:
             raise problem(Code.NO_LEADER, f"there is no leader at the moment{detail}")
         query = request.scope["query_string"].decode("ascii")
         target = request.scope["raw_path"].decode("ascii") + (f"?{query}" if query else "")
-        return Response(status_code=307, headers={Header.LOCATION: leader.rstrip("/") + target, **CLOSING})
+        closes = CLOSING if _has_short_body(request) else {}
+        return Response(status_code=307, headers={Header.LOCATION: leader.rstrip("/") + target, **closes})
 
 
 def _authorize(request: HttpRequest, endpoint: Endpoint, parameters: Sequence[str]) -> None:
@@ -113,6 +116,14 @@ def _authorize(request: HttpRequest, endpoint: Endpoint, parameters: Sequence[st
         detail = f"the token is for the files of {request.job.store!r} and nothing else"
         raise problem(Code.FORBIDDEN, detail)
     require(request, right, parameters[0] if endpoint.operation.of_store else None)
+
+
+def _has_short_body(request: HttpRequest) -> bool:
+    """Return whether the client has soon sent its request. Many clients read no answer before they have sent all, and
+    one in the midst of a long body would find its connection closed, and not learn where the leader is.
+    """
+    length = request.fields.get("content-length", "0")
+    return "transfer-encoding" not in request.fields and int(length) <= _SHORT_BODY
 
 
 def _open_without_certificate(segments: Sequence[str], *, tokens: bool) -> bool:
