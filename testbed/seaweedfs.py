@@ -137,8 +137,8 @@ class SeaweedFS(S3Endpoint):
     def _command(self) -> list[str]:
         # Every port is given, because a port that is left out is a fixed one. What is not needed is off, above all the
         # telemetry. Each bucket takes seven volumes at its first byte. Without a number the server allows as many
-        # volumes of full size as the free disk holds, and answers 500 to the first write of a bucket that is too many,
-        # as it does if less than a hundredth of a disk is free, however large that is.
+        # volumes of full size as the free disk holds, and answers 500 to the first write of a bucket that is too many.
+        # Without a least free space in bytes it answers 500 to every write while less than 1 % of the disk is free.
         command = [_program(), "-logtostderr=true", "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3"]
         for name, port in self._ports.items():
             command += [f"-{name}.port={port.number}", f"-{name}.port.grpc={self._grpc_ports[name].number}"]

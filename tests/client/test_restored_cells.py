@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +63,8 @@ def not_begun(client: milepost.Client, name: str, why: str) -> None:
 
 def test_a_job_whose_new_cell_has_lost_it_is_named_and_can_be_begun_there(tmp_path: Path) -> None:
     """The records of the new cell were put back from before the move: here it had none."""
-    with ExitStack() as stack:
-        port = Port()
-        a, name = stack.enter_context(cell(tmp_path / "a", "a", "a,b")), job_of("a")
+    port, name = Port(), job_of("a")
+    with cell(tmp_path / "a", "a", "a,b") as a:
         with (
             cell(tmp_path / "b", "b", "a,b", port) as b,
             milepost.Client(listed(a=a, b=b), timeout=60.0) as client,
@@ -82,10 +80,11 @@ def test_a_job_whose_new_cell_has_lost_it_is_named_and_can_be_begun_there(tmp_pa
 
 def test_a_copy_from_the_midst_of_a_move_is_not_taken_for_the_job(tmp_path: Path) -> None:
     kept, pointers = tmp_path / "kept", tmp_path / "b" / "pointers"
-    with ExitStack() as stack:
-        port = Port()
-        a, name = stack.enter_context(cell(tmp_path / "a", "a", "a,b")), job_of("a")
-        client = stack.enter_context(milepost.Client(f"{listed(a=a)};b=http://{port.address}", timeout=60.0))
+    port, name = Port(), job_of("a")
+    with (
+        cell(tmp_path / "a", "a", "a,b") as a,
+        milepost.Client(f"{listed(a=a)};b=http://{port.address}", timeout=60.0) as client,
+    ):
         with cell(tmp_path / "b", "b", "a,b", port):
             led(client, name)
             mover = Mover(client, name, "b")

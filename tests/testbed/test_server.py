@@ -26,7 +26,7 @@ def test_a_start_that_fails_shows_the_log(tmp_path: Path) -> None:
 
 
 def test_after_its_end_nobody_else_gets_its_port(tmp_path: Path) -> None:
-    """A client that goes on asking would be taken for a client of whoever has it."""
+    """A client may still ask the server; a program that had got the port would read the client's request as its own."""
     with ServerProcess(tmp_path) as server:
         pass
     with socket.socket() as other, pytest.raises(OSError, match="in use"):

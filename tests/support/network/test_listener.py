@@ -1,4 +1,4 @@
-"""A server of the tests' event loop keeps its port: clients may go on asking."""
+"""A listener keeps its port after its end, since clients may still connect to it."""
 
 from __future__ import annotations
 

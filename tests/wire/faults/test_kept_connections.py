@@ -64,14 +64,14 @@ def test_the_next_answer_is_of_the_next_leader(
         assert service.accepted == 4
 
 
-def _answers(java: httpx.Client, method: str, target: str) -> list[int]:
+def _answers(client: httpx.Client, method: str, target: str) -> list[int]:
     """Ask as clients do that cannot reach another place, and go on where a connection is cut or the answer names one;
     two requests are enough for one that begins on an old connection.
     """
     statuses = []
     for _ in range(2):
         try:
-            answer = java.request(method, target)
+            answer = client.request(method, target)
         except httpx.TransportError:
             statuses.append(0)
             continue
